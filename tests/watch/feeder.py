@@ -24,7 +24,13 @@ from naysay.watch import Watch
 from naysay.watch.feed import FeedOptions, open_feed
 from nursery import serve
 
-RULES = ("one: key(a, b)", "two: a -> c", "three: not(t.a == s.a and t.x < s.x and t.y > s.y)", "four: not(t.x > 90)")
+RULES = (
+    "one: key(a, b)",
+    "two: a -> c",
+    "three: not(t.a == s.a and t.x < s.x and t.y > s.y)",
+    "four: not(t.x > 90)",
+    "five: not(t.x > s.x and t.y < s.y and t.a != s.a and t.c != s.c)",
+)
 SCHEMA = pa.schema(
     {"id": pa.int64(), "a": pa.int64(), "b": pa.string(), "c": pa.string(), "x": pa.int64(), "y": pa.float64()}
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -46,8 +46,10 @@ class Inline(stream_engine.PartitionedWatch):
         Inline.fuse -= Inline.fuse > 0
 
 
-def open_inline(state: Path, n_parts: int, rules: Any, **options: Any) -> stream_engine.PartitionedWatch:
+def open_inline(
+    state: Path, n_parts: int, rules: Any, key: Sequence[str] = ("id",), **options: Any
+) -> stream_engine.PartitionedWatch:
     given = None if rules is None else named(rules)
     stream = StreamOptions(state, partitions=n_parts)
     with mock.patch.object(stream_engine, "PartitionedWatch", Inline):
-        return stream_engine.open_partitioned(None, given, ("id",), stream, FeedOptions(**options))
+        return stream_engine.open_partitioned(None, given, tuple(key), stream, FeedOptions(**options))

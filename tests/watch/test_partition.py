@@ -7,6 +7,7 @@ import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from naysay.live.feed.changes import split_ops
 from naysay.live.layout import named
 from naysay.watch import part
 from naysay.watch.part import groups_of, part_numbers
+from naysay.watch.spark import engine as stream_engine
 from naysay.watch.spark.engine import PartitionedWatch
 
 MORE_RULES = (
@@ -138,7 +140,7 @@ def test_a_state_in_parts_stays_as_it_was_made(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="give the rules"):
         open_parts(tmp_path / "new", 3, None)
     part._warm.clear()
-    store = next((tmp_path / "parts").glob("group*/*/state.duckdb"))
+    store = next((tmp_path / "parts").glob("group0/*/state.duckdb"))
     data = store.read_bytes()
     store.unlink()
     with pytest.raises(StateError, match="damaged"):
@@ -175,10 +177,72 @@ def test_equal_values_have_one_part() -> None:
 
 
 def test_rules_are_grouped_by_the_columns_that_must_be_equal() -> None:
-    groups = groups_of(named(MORE_RULES), 4)
-    shown = [(group.columns, list(group.rules), group.n_parts) for group in groups]
-    assert shown == [
-        (("a", "b"), ["one", "filtered"], 4),
-        (("a",), ["two", "three"], 4),
-        ((), ["no key", "crossed"], 1),
-    ]
+    for n_parts, visits, last in ((4, True, (("id",), 4, True)), (4, False, ((), 1, False)), (1, True, ((), 1, False))):
+        groups = groups_of(named(MORE_RULES), ["id"], n_parts, visits=visits)
+        assert [(group.columns, group.n_parts, group.visited) for group in groups] == [
+            (("a", "b"), n_parts, False),
+            (("a",), n_parts, False),
+            last,
+        ]
+        members = [["one", "filtered"], ["two", "three"], ["five", "no key", "crossed"]]
+        assert [list(group.rules) for group in groups] == members
+
+
+def test_a_state_of_the_version_before_keeps_its_parts(tmp_path: Path) -> None:
+    made = batches(4, 8)
+    for version, some in ((3, made[:4]), (stream_engine.VERSION, made[4:])):
+        with mock.patch.object(stream_engine, "VERSION", version):
+            parts = open_parts(tmp_path, 3)
+        for batch in some:
+            number = len(parts._applied)
+            parts.apply(str(number), split_ops("", change_table(batch)))
+        part._warm.clear()
+    parts.write_current()
+    assert standing(tmp_path) == events(tmp_path) == brute_force(named(MORE_RULES), rows_after(made))
+    assert [path.name for path in (tmp_path / "parts" / "group2").iterdir()] == ["00000"]
+    with mock.patch.object(stream_engine, "VERSION", 5):
+        open_parts(tmp_path / "later", 3)
+    with pytest.raises(StateError, match="version 5, but this naysay reads version 4"):
+        open_parts(tmp_path / "later", 3)
+
+
+def test_each_part_holds_its_share_of_the_rows(tmp_path: Path) -> None:
+    """Also the rows of rules without equal columns: what visits is not kept."""
+    n_rows, n_parts = 1200, 4
+    parts = open_parts(tmp_path, n_parts, ["no key: not(t.x < s.x and t.y > s.y)"])
+    for first in range(0, n_rows, 300):
+        ids = range(first, first + 300)
+        rows = pa.table({"op": ["i"] * 300, "id": ids, "x": ids, "y": ids})
+        parts.apply(str(first), split_ops("", rows))
+    assert parts.counts == {"no key": 0}
+    sizes = [reply["n_rows"] for reply in parts._replies.values() if reply["group"] == "group0"]
+    assert sum(sizes) == n_rows
+    assert max(sizes) < 1.2 * n_rows / n_parts
+    for number, size in enumerate(sizes):
+        with part.Part(parts._plan, parts._plan.groups[0], number).open() as watch:
+            assert watch._state is not None
+            index = watch._state._index
+            assert watch._state.table.n_slots == size
+            assert [shared.tree.n_rows for shared in index._trees] == [size]
+
+
+@pytest.mark.parametrize("index", ["auto", "lt-tree"])
+def test_both_methods_without_a_key(tmp_path: Path, index: str) -> None:
+    made = batches(5, 5)
+    parts = open_parts(tmp_path, 3, index=index, n_sentences=3)
+    for number, batch in enumerate(made):
+        step = parts.apply(str(number), split_ops("", change_table(batch)))
+    expected = brute_force(named(MORE_RULES), rows_after(made))
+    parts.write_current()
+    assert standing(tmp_path) == events(tmp_path) == expected
+    assert len(step.sentences) == 3
+    assert len(list((tmp_path / "parts" / "group2").iterdir())) == (3 if index == "auto" else 1)
+
+
+def test_sentences_name_visitors(tmp_path: Path) -> None:
+    parts = open_parts(tmp_path, 7, ["up: not(t.x < s.x and t.y > s.y)"], n_sentences=9)
+    rows = pa.table({"op": ["i"] * 6, "id": range(6), "x": range(6), "y": [0, 1, 2, 3, 4, -1]})
+    parts.apply("first", split_ops("", rows.slice(0, 5)))
+    step = parts.apply("second", split_ops("", rows.slice(5)))
+    assert (step.n_added, len(step.sentences)) == (5, 5)
+    assert all(" and 5: " in sentence for sentence in step.sentences)

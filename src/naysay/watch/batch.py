@@ -154,14 +154,14 @@ class PairLog:
     def __init__(self, *, keep: bool = True) -> None:
         self.count = 0
         self._keeps = keep
-        self._settled: SlotPairs | None = NO_PAIRS
+        self._settled: SlotPairs | None = NO_PAIRS if keep else None
         self._added: list[SlotPairs] = []
         self._removed: list[SlotPairs] = []
         self._n_logged = 0
 
     def apply(self, delta: PairDelta) -> None:
         self.count += len(delta.added) - len(delta.removed)
-        if self.count > self._most_kept:
+        if self.count > _MAX_KEPT:
             self._settled, self._added, self._removed = None, [], []
         if self._settled is None:
             return
@@ -185,13 +185,9 @@ class PairLog:
         """The whole set as the index lists it, in order; kept from now on if it has become small enough."""
         order = np.lexsort((listed.right, listed.left))
         pairs = SlotPairs(listed.left[order], listed.right[order])
-        if 2 * len(pairs) <= self._most_kept:
+        if self._keeps and 2 * len(pairs) <= _MAX_KEPT:
             self._settled, self._n_logged = pairs, 0
         return pairs
-
-    @property
-    def _most_kept(self) -> int:
-        return _MAX_KEPT if self._keeps else 0
 
 
 def net_change(delta: PairDelta) -> PairDelta:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,10 +127,15 @@ def violations_table(found: CurrentViolations, *, counting: bool) -> pa.Table:
     """The current violations: rule, left, right; if they are only counted: rule, violations."""
     if not counting:
         return found.table
-    return pa.table({"rule": list(found.counts), "violations": pa.array(list(found.counts.values()), pa.int64())})
+    return counts_table(found.counts)
 
 
-def explain_added(table: LiveTable, change: Change, limit: int) -> list[str]:
+def counts_table(counts: Mapping[str, int]) -> pa.Table:
+    """Numbers of violations: rule, violations."""
+    return pa.table({"rule": list(counts), "violations": pa.array(list(counts.values()), pa.int64())})
+
+
+def explain_added(tables: Sequence[LiveTable], change: Change, limit: int) -> list[str]:
     """A sentence for each of the first violations that a change added, if their rows still exist."""
     sentences: list[str] = []
     for name, delta in change.deltas.items():
@@ -147,11 +152,16 @@ def explain_added(table: LiveTable, change: Change, limit: int) -> list[str]:
             shown.add((left, right))
             assert change.keys is not None
             keys = change.keys.table(np.array([left, right], np.int64))
-            rows = table.find(keys, rule.column_names)
-            if rows is None:
+            found = [_find_one(tables, keys.slice(place, 1), rule.column_names) for place in range(2)]
+            if None in found:
                 continue
-            one, other = rows.to_pylist()
+            one, other = (row.to_pylist()[0] for row in found if row is not None)
             shown_keys = [shown_key(list(key.values())) for key in keys.to_pylist()]
             who = shown_keys[0] if rule.is_one_row else " and ".join(shown_keys)
             sentences.append(f"{name}: {who}: {explain_pair(rule, one, other)}")
     return sentences
+
+
+def _find_one(tables: Sequence[LiveTable], key: pa.Table, names: Sequence[str]) -> pa.Table | None:
+    """The row with a key, in the first table that has one."""
+    return next((row for table in tables if (row := table.find(key, names)) is not None), None)

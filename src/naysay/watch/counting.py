@@ -200,9 +200,16 @@ class TreeCountingIndex:
         for name, rule in list(self._rules.items()):
             self._fill(name, rule.sides, rows)
 
-    def change(self, edit: RowChange) -> dict[str, int]:
-        """Remove old rows and add new ones; returns by how much each rule's violations grew."""
-        return {name: self._change(rule, edit.touching(rule.sides.sources)) for name, rule in self._rules.items()}
+    def change(self, edit: RowChange, visits: RowChange | None = None) -> dict[str, int]:
+        """Remove old rows and add new ones; returns by how much each rule's violations grew.
+
+        `visits` are rows that change elsewhere: see `watch.visits`.
+        """
+        growth = {}
+        for name, rule in self._rules.items():
+            sources = rule.sides.sources
+            growth[name] = self._change(rule, edit.touching(sources), visits and visits.touching(sources))
+        return growth
 
     def n_conflicting(self, name: str, rows: CodedRows) -> int:
         """The number of rows in violations."""
@@ -216,12 +223,18 @@ class TreeCountingIndex:
         self._each(rule, rows, insert=True)
         return rule
 
-    def _change(self, rule: _CountedRule, edit: RowChange) -> int:
+    def _change(self, rule: _CountedRule, edit: RowChange, visits: RowChange | None) -> int:
+        growth = -self._met(rule, visits.old, Row.RIGHT) if visits else 0
         self._each(rule, edit.old, insert=False)
-        removed = self._touching(rule, edit.old)
-        added = self._touching(rule, edit.new)
+        growth += self._touching(rule, edit.new) - self._touching(rule, edit.old)
+        if visits:
+            # The counters hold only rows that stay as they are.
+            growth += self._met(rule, visits.new, Row.LEFT) - self._met(rule, visits.old, Row.LEFT)
         self._each(rule, edit.new, insert=True)
-        return added - removed
+        return growth + (self._met(rule, visits.new, Row.RIGHT) if visits else 0)
+
+    def _met(self, rule: _CountedRule, visitors: CodedRows, row: Row) -> int:
+        return int(self._counts(rule, visitors, row).sum())
 
     def _touching(self, rule: _CountedRule, batch: CodedRows) -> int:
         """Violations between a batch and the rows in the counters, and within the batch."""

@@ -30,20 +30,25 @@ from naysay.live.journal.journal import JournalBusy, journal_exists
 from naysay.live.journal.serial import DIGEST_BYTES, digest_of
 from naysay.plan.join import join_of
 from naysay.rule.model import Rule
-from naysay.watch.change import Change, violations_table
-from naysay.watch.watch import Watch
+from naysay.watch.change import Change, counts_table, violations_table
+from naysay.watch.visits import VISITS, visits_table
+from naysay.watch.watch import VisitedWatch, Watch
 
 ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
 class RuleGroup:
-    """Rules whose pairs are equal in `columns`, over `n_parts` parts."""
+    """Rules over `n_parts` parts; the values of `columns` decide the part of a row.
+
+    The pairs of the rules are equal in them, or else each row visits all other parts, and they are the key.
+    """
 
     name: str
     columns: tuple[str, ...]
     rules: Mapping[str, Rule]
     n_parts: int
+    visited: bool = False
 
     def needed(self, key: Sequence[str]) -> list[str]:
         """The columns of a row in this group."""
@@ -52,7 +57,7 @@ class RuleGroup:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Rows for one part: `what` is inserts, updates or deletes (only keys)."""
+    """Rows for one part: `what` is inserts, updates or deletes (only keys), or visits, to all parts but this one."""
 
     group: str
     part: int
@@ -66,17 +71,19 @@ def rows_group(rules: Mapping[str, Rule], key: Sequence[str], n_parts: int) -> R
     return RuleGroup(ROWS, tuple(key), singles, n_parts)
 
 
-def groups_of(rules: Mapping[str, Rule], n_parts: int) -> list[RuleGroup]:
-    """The groups of all two-row rules."""
+def groups_of(rules: Mapping[str, Rule], key: Sequence[str], n_parts: int, *, visits: bool) -> list[RuleGroup]:
+    """The groups of all two-row rules. Without `visits`, those without equal columns have a single part."""
     found: dict[tuple[str, ...], dict[str, Rule]] = {}
     for name, rule in rules.items():
         if not rule.is_one_row:
-            columns = sorted({match.left for match in join_of(rule).key if match.left == match.right})
-            found.setdefault(tuple(columns), {})[name] = rule
-    return [
-        RuleGroup(f"group{number}", columns, members, n_parts if columns else 1)
-        for number, (columns, members) in enumerate(found.items())
-    ]
+            equal = {match.left for match in join_of(rule).key if match.left == match.right}
+            found.setdefault(tuple(sorted(equal)), {})[name] = rule
+    groups = []
+    for number, (columns, members) in enumerate(found.items()):
+        visited = visits and not columns and n_parts > 1
+        n_own = n_parts if columns or visited else 1
+        groups.append(RuleGroup(f"group{number}", tuple(key) if visited else columns, members, n_own, visited))
+    return groups
 
 
 def part_numbers(table: pa.Table, columns: Sequence[str], n_parts: int) -> Int64Array:
@@ -134,6 +141,9 @@ def route(
     """What a batch means to the parts of each group. `old` has the previous rows of updates and deletes."""
     for group in groups:
         needed = group.needed(key)
+        if group.visited and tables:
+            visits = visits_table(tables, old, needed)
+            yield from _pieces(group, VISITS, visits, part_numbers(visits, key, group.n_parts))
         if "deletes" in tables:
             places = part_numbers(old["deletes"], group.columns, group.n_parts)
             yield from _pieces(group, "deletes", tables["deletes"], places)
@@ -163,6 +173,7 @@ def _pieces(group: RuleGroup, what: str, table: pa.Table, parts: Int64Array) -> 
 # At most this many parts stay warm in a process.
 _MOST_WARM = 16
 _PATIENCE_SECONDS = 60.0
+_ROWS_PER_VISIT = 1 << 16
 _warm: OrderedDict[str, Watch] = OrderedDict()
 Reply = dict[str, Any]
 
@@ -199,6 +210,13 @@ class PartPlan:
                 return first + number
             first += each.n_parts
         raise KeyError(group)
+
+    def places(self, piece: Piece) -> list[int]:
+        """The places that a piece goes to."""
+        if piece.what != VISITS:
+            return [self.place(piece.group, piece.part)]
+        (n_parts,) = (group.n_parts for group in self.groups if group.name == piece.group)
+        return [self.place(piece.group, number) for number in range(n_parts) if number != piece.part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +282,10 @@ class Part:
                 return self._reply(watch, task)
             tables = {what: pa.concat_tables(found, promote_options="default") for what, found in pieces.items()}
             watch.log.publisher = lambda seq, change: self._write_events(change, task)
-            change = watch.apply(**tables, batch_id=task.batch_id)
+            if isinstance(watch, VisitedWatch):
+                change = watch.apply_visited(tables.pop(VISITS, None), task.batch_id, **tables)
+            else:
+                change = watch.apply(**tables, batch_id=task.batch_id)
             return self._reply(watch, task, change)
 
     def status(self, position: Sequence[Any] | None) -> Reply | None:
@@ -280,18 +301,39 @@ class Part:
                 raise StateError(f"{journal.path}: this is an older copy, or another part; restore the right one")
             return self._reply(watch) | {"n_batches": len(journal.batch_ids), "last_batch": journal.last_batch()}
 
-    def write_current(self, seq: int) -> FileList:
-        """Write the current violations of this part."""
+    def visiting_rows(self) -> Iterator[pa.Table]:
+        """All rows of this part, as they visit the others."""
         with self.open() as watch:
-            table = violations_table(watch.violations(), counting=self.plan.counting)
-            return write_table(table, self._output("current", seq), self.plan.output) if table.num_rows else {}
+            rows = watch.rows()
+        if rows is not None:
+            for start in range(0, rows.num_rows, _ROWS_PER_VISIT):
+                yield rows.slice(start, _ROWS_PER_VISIT)
+
+    def violations_with(self, rows: pa.Table) -> pa.Table:
+        """The current violations of rows of this part, on the left, with rows of others."""
+        with self.open() as watch:
+            assert isinstance(watch, VisitedWatch)
+            return watch.violations_with(rows)
+
+    def write_current(self, seq: int, visited: Sequence[pa.Table] = ()) -> FileList:
+        """Write the current violations of this part, with those of `violations_with`."""
+        with self.open() as watch:
+            own = violations_table(watch.violations(), counting=self.plan.counting)
+        return self._write_table(pa.concat_tables([own, *visited], promote_options="default"), seq)
+
+    def write_counts(self, seq: int, counts: Mapping[str, int]) -> FileList:
+        """Write the numbers of violations that all parts of this group have found together."""
+        return self._write_table(counts_table(counts), seq)
+
+    def _write_table(self, table: pa.Table, seq: int) -> FileList:
+        return write_table(table, self._output("current", seq), self.plan.output) if table.num_rows else {}
 
     def _open(self) -> Watch:
         watch = _warm.pop(str(self.folder), None)
         if watch is not None and watch.resume():
             return watch
         plan = self.plan
-        return Watch(
+        return (VisitedWatch if self.group.visited else Watch)(
             list(self.group.rules.values()),
             plan.key,
             state=self.folder / "state.duckdb",

@@ -13,7 +13,7 @@ from naysay.live.layout import Layout
 from naysay.live.table import LiveTable
 from naysay.plan.join import Join, join_of
 from naysay.published import published
-from naysay.rule.model import Nulls, Rule
+from naysay.rule.model import Nulls, Row, Rule
 from naysay.table.compatibility import check_rule
 from naysay.watch.batch import (
     NO_PAIRS,
@@ -24,19 +24,26 @@ from naysay.watch.batch import (
     PairLog,
     RowChange,
     SlotPairs,
+    concat_pairs,
     net_change,
 )
 from naysay.watch.counting import TreeCountingIndex
 from naysay.watch.tree_index import TreeIndex
+from naysay.watch.visits import Visits
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """How a watch is made. `index` is "auto" or "lt-tree"."""
+    """How a watch is made. `index` is "auto" or "lt-tree"; `visited`: see `watch.visits`."""
 
     nulls: Nulls = Nulls.SQL
     counting: bool = False
     index: str = "auto"
+    visited: bool = False
+
+
+# A visited state is rebuilt, without the values of visitors, after twice as many visits as it has rows and this many.
+_MOST_VISITS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class WatchState:
         self._counter = self._index if isinstance(self._index, CountingIndex) else None
         self._lister = None if isinstance(self._index, CountingIndex) else self._index
         self._watched: dict[str, _Watched] = {}
+        self._n_visits = 0
         for name, rule in (rules or {}).items():
             self.add_rule(name, rule)
 
@@ -73,6 +81,16 @@ class WatchState:
     @property
     def rules(self) -> dict[str, Rule]:
         return {name: watched.rule for name, watched in self._watched.items()}
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so many keys and values are gone that `rebuild` pays off."""
+        return self.table.is_sparse or self._n_visits > 2 * self.table.n_rows + _MOST_VISITS
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """The numbers of violations that this part of a table has found, with visitors that are gone."""
+        for name, watched in self._watched.items():
+            watched.log.count = counts[name]
 
     def pairs(self) -> dict[str, SlotPairs]:
         """The current violations; none if they are only counted."""
@@ -94,7 +112,8 @@ class WatchState:
         join = join_of(rule)
         sources = sources_of(self.layout.schema, join)
         fresh = self._columns.use(sources)
-        log = PairLog(keep=join.one_row or self._lister is None or not self._lister.keeps_violations)
+        keeps = join.one_row or self._lister is None or not self._lister.keeps_violations
+        log = PairLog(keep=keeps and not self.options.visited)
         try:
             if fresh:
                 self._fill(fresh)
@@ -114,35 +133,82 @@ class WatchState:
         self._columns.release(watched.sources)
         return PairDelta(found, NO_PAIRS)
 
-    def apply(self, **tables: pa.Table) -> dict[str, PairDelta]:
+    def apply(self, visits: Visits | None = None, **tables: pa.Table) -> dict[str, PairDelta]:
         """Apply inserts, updates and deletes; returns the net change of each rule's violations."""
         change = self.table.prepare(**tables)
-        codes = self._encode(change.rows)
+        if visits is None:
+            codes, met = self._encode(change.rows), None
+        else:
+            codes, met = self._encode_visits(change.rows, visits)
         old = CodedRows(change.old_slots, self._columns.read(change.old_slots))
         rows = RowChange(old, CodedRows(change.new_slots, codes), len(change.updates))
-        deltas = self._list(rows) if self._counter is None else self._count(self._counter, rows)
+        deltas = self._list(rows, met) if self._counter is None else self._count(self._counter, rows, met)
         self.table.commit(change)
         self._columns.write(change.new_slots, codes)
         return deltas
 
     def rebuild(self, layout: Layout | None = None) -> WatchState:
         """A new state with the same rows and rules; see `LiveTable.rebuild`."""
-        return WatchState(self.table.rebuild(layout), self.options, self.rules)
+        state = WatchState(self.table.rebuild(layout), self.options, self.rules)
+        if self.options.visited:
+            state.set_counts(self.counts)
+        return state
 
-    def _list(self, rows: RowChange) -> dict[str, PairDelta]:
+    def meet(self, visits: Visits) -> dict[str, SlotPairs]:
+        """The violations of rows here with visitors on their right."""
+        assert isinstance(self._lister, TreeIndex)
+        _, met = self._encode_visits(self.layout.schema.empty_table(), visits)
+        nobody = np.empty(0, np.int64)
+        return {name: self._lister.meet(name, met.new, Row.RIGHT, nobody, self.table.stamps) for name in self._watched}
+
+    def _list(self, rows: RowChange, visits: RowChange | None) -> dict[str, PairDelta]:
         assert self._lister is not None
+        lost = {} if visits is None else self._met(rows, visits, new=False)
         deltas = self._lister.change(rows, self.table.stamps)
+        found = {} if visits is None else self._met(rows, visits, new=True)
         changed = {}
         for name, watched in self._watched.items():
             delta = _one_row_delta(watched.join, rows) if watched.join.one_row else deltas[name]
-            if rows.old.n_rows and rows.new.n_rows:
+            if visits is not None:
+                removed, added = (delta.removed, lost[name]), (delta.added, found[name])
+                delta = net_change(PairDelta(concat_pairs(removed), concat_pairs(added)))
+            elif rows.old.n_rows and rows.new.n_rows:
                 delta = net_change(delta)
             watched.log.apply(delta)
             changed[name] = delta
         return changed
 
-    def _count(self, index: CountingIndex, rows: RowChange) -> dict[str, PairDelta]:
-        growth = index.change(rows)
+    def _met(self, rows: RowChange, visits: RowChange, *, new: bool) -> dict[str, SlotPairs]:
+        """Violations of the old or the new visitors with the rows in the index that are to be found here."""
+        assert isinstance(self._lister, TreeIndex)
+        found = {}
+        for name, watched in self._watched.items():
+            own, others = rows.touching(watched.sources), visits.touching(watched.sources)
+            changing, visitors = (own.new, others.new) if new else (own.old, others.old)
+            sides = ((Row.LEFT, changing.slots), (Row.RIGHT, changing.slots[:0]))
+            met = [self._lister.meet(name, visitors, row, without, self.table.stamps) for row, without in sides]
+            found[name] = concat_pairs(met)
+        return found
+
+    def _encode_visits(self, rows: pa.Table, visits: Visits) -> tuple[Codes, RowChange]:
+        """The codes of new rows, and the visitors, whose slots come after those of the table."""
+        self._n_visits += visits.old.num_rows + visits.new.num_rows
+        codes = self._encode(pa.concat_tables([rows, visits.old, visits.new]).combine_chunks())
+        first, second = rows.num_rows, rows.num_rows + visits.old.num_rows
+        old = {source: values[first:second] for source, values in codes.items()}
+        new = {source: values[second:] for source, values in codes.items()}
+        n_slots = self.table.n_slots
+        met = RowChange(
+            CodedRows(n_slots + visits.old_numbers, old), CodedRows(n_slots + visits.new_numbers, new), visits.n_updates
+        )
+        return {source: values[:first] for source, values in codes.items()}, met
+
+    def _count(self, index: CountingIndex, rows: RowChange, visits: RowChange | None) -> dict[str, PairDelta]:
+        if visits is None:
+            growth = index.change(rows)
+        else:
+            assert isinstance(index, TreeCountingIndex)
+            growth = index.change(rows, visits)
         for name, watched in self._watched.items():
             if watched.join.one_row:
                 delta = _one_row_delta(watched.join, rows)
@@ -159,6 +225,9 @@ class WatchState:
             return NO_PAIRS
         if not join.one_row:
             self._index.add(name, join, rows)
+        if self.options.visited:
+            # Whoever reads the rows knows the number of violations that were found here.
+            return NO_PAIRS
         try:
             found = self._find_all(name, join, rows)
         except BaseException:

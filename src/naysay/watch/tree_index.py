@@ -519,6 +519,14 @@ class TreeIndex:
             raise
         return {name: PairDelta(removed[name], added[name]) for name in self._rules}
 
+    def meet(self, name: str, visitors: CodedRows, row: Row, without: Int64Array, stamps: Int64Array) -> SlotPairs:
+        """Violations of rows outside of the trees, on one side, with rows in them, but for the slots `without`."""
+        stamps[without] = 1
+        try:
+            return self._search(self._rules[name], visitors, row, stamps, 1)
+        finally:
+            stamps[without] = 0
+
     def _tree_rows(self, shared: SharedTree, edit: RowChange) -> tuple[Int64Array, Int64Array]:
         return shared.rows(edit.old, self._groups, self.nulls), shared.rows(edit.new, self._groups, self.nulls)
 

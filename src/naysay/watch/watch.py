@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +22,9 @@ from naysay.rule.model import Nulls, Rule
 from naysay.table.compatibility import check_rule
 from naysay.table.frame import to_arrow
 from naysay.watch.batch import PairDelta
-from naysay.watch.change import Change, CurrentViolations, explain_added
+from naysay.watch.change import Change, CurrentViolations, explain_added, pairs_table
 from naysay.watch.state import WatchOptions, WatchState
+from naysay.watch.visits import Visits, all_visiting, read_visits, without_roles
 
 if TYPE_CHECKING:
     from naysay.live.journal.journal import Event, Journal
@@ -54,6 +57,9 @@ class Watch:
     2
     """
 
+    # Whether rows of other parts visit: then only this watch knows how many violations it has found.
+    _is_visited = False
+
     def __init__(
         self,
         rules: RuleLike | Sequence[RuleLike] | None = None,
@@ -70,7 +76,7 @@ class Watch:
             raise UsageError(f"unknown index {index!r}; choose one of: {', '.join(INDEXES)}")
         self._rules = {} if rules is None else named(rules)
         self._key = key_names(key)
-        self._options = WatchOptions(nulls_named(nulls), counting, index)
+        self._options = WatchOptions(nulls_named(nulls), counting, index, self._is_visited)
         seconds = DEFAULT_SECONDS if require_positive(max_seconds) is None else max_seconds
         self._budget = Budget(seconds, memory=memory_bytes(memory))
         self._state: WatchState | None = None
@@ -174,6 +180,11 @@ class Watch:
             ResourceError: Finding or listing the violations would take more than is allowed. Nothing has changed then.
             StateError: The Watch is closed.
         """
+        return self._apply(inserts, updates, deletes, batch_id)
+
+    def _apply(
+        self, inserts: Any, updates: Any, deletes: Any, batch_id: str | None, visiting: pa.Table | None = None
+    ) -> Change:
         self._log.check_open()
         if self._log.has_applied(batch_id):
             return Change(self.counts, self.n_rows, repeated=True, batch_id=batch_id)
@@ -182,14 +193,15 @@ class Watch:
             change = Change(self.counts, 0, batch_id=batch_id, counting=self.counting)
             self._log.append("rows", dict, change, batch_id)
             return change
-        state, tables = self._read(inserts, updates, deletes)
+        state, tables = self._read(inserts, updates, deletes, visiting)
+        visits = None if visiting is None else read_visits(visiting, state.layout)
         with use_budget(self._budget):
-            deltas = state.apply(**tables)
+            deltas = state.apply(visits, **tables)
         self._state = state
-        change = self._change(deltas, state.rules, batch_id)
+        change = self._change(deltas, state.rules, batch_id, visits)
         self._log.append("rows", lambda: self._batch_parts(state.layout, tables), change, batch_id)
         self._log.snapshot(self.n_rows, self._snapshot_parts)
-        if state.table.is_sparse:
+        if state.is_sparse:
             self._state = state.rebuild()
         return change
 
@@ -235,7 +247,7 @@ class Watch:
             One sentence per violation.
         """
         self._log.check_open()
-        return [] if self._state is None else explain_added(self._state.table, change, limit)
+        return [] if self._state is None else explain_added([self._state.table], change, limit)
 
     def add_rule(self, rule: RuleLike) -> Change:
         """Watch another rule as well.
@@ -333,7 +345,7 @@ class Watch:
         if given_nulls and self._options.nulls is not nulls:
             raise UsageError(f"{journal.path}: the state was created with nulls={nulls.value!r}")
         self._key = key
-        self._options = WatchOptions(nulls, self._options.counting, self._options.index)
+        self._options = replace(self._options, nulls=nulls)
 
     def _replay(self, events: Iterable[Event], path: Path) -> None:
         """Apply the events of a journal, those from the last snapshot on or those written since `release`."""
@@ -341,6 +353,7 @@ class Watch:
 
         # Rules that are not watched yet are watched at the end, all rows at once.
         live: WatchState | LiveTable | None = self._state
+        counts = None
         try:
             for parts in (event.parts for event in events):
                 if "rules" in parts:
@@ -350,13 +363,18 @@ class Watch:
                     live = LiveTable(layout) if live is None else live.rebuild(layout)
                 if live is not None:
                     live.apply(**change_from_parts(parts, live.layout.schema, self._key))
+                counts = json.loads(parts["counts"]) if "counts" in parts else counts
         except (NaysayError, pa.ArrowException, ValueError, KeyError, AssertionError) as error:
             # Every byte matches its checksum: what makes no sense was written that way.
             raise StateError(f"{path}: the state cannot be read: {error}") from error
         self._state = WatchState(live, self._options, self._rules) if isinstance(live, LiveTable) else live
+        if self._state is not None and counts is not None:
+            self._state.set_counts(counts)
         self._stored_schema = None if live is None else live.layout.schema
 
-    def _read(self, inserts: Any, updates: Any, deletes: Any) -> tuple[WatchState, dict[str, pa.Table]]:
+    def _read(
+        self, inserts: Any, updates: Any, deletes: Any, visiting: pa.Table | None
+    ) -> tuple[WatchState, dict[str, pa.Table]]:
         """The frames of a change with the table's columns, and the state they are for, which may be a new one."""
         state = self._state
         if state is None:
@@ -365,7 +383,8 @@ class Watch:
                 raise UsageError("the first batch must have inserts: the table has no rows and no columns yet")
             layout = layout_of(to_arrow(first), self._key)
             state = WatchState(LiveTable(layout), self._options, self._rules)
-        layout, tables = state.layout.conform_change(inserts, updates, deletes)
+        layout = state.layout if visiting is None else state.layout.extend(visiting)
+        layout, tables = layout.conform_change(inserts, updates, deletes)
         if layout is not state.layout:
             for rule in self._rules.values():
                 check_rule(layout.schema, rule)
@@ -373,9 +392,15 @@ class Watch:
         return state, tables
 
     def _change(
-        self, deltas: Mapping[str, PairDelta], rules: Mapping[str, Rule], batch_id: str | None = None
+        self,
+        deltas: Mapping[str, PairDelta],
+        rules: Mapping[str, Rule],
+        batch_id: str | None = None,
+        visits: Visits | None = None,
     ) -> Change:
         keys = self._state.table.key_values if self._state else None
+        if visits is not None and keys is not None:
+            keys = visits.appended_to(keys)
         return Change(self.counts, self.n_rows, False, batch_id, deltas, rules, keys, self.counting)
 
     def _record_rules(self, deltas: Mapping[str, PairDelta], rules: Mapping[str, Rule]) -> Change:
@@ -395,14 +420,68 @@ class Watch:
         if self._stored_schema is None or not self._stored_schema.equals(layout.schema):
             parts["schema"] = schema_to_bytes(layout.schema)
             self._stored_schema = layout.schema
-        return parts
+        return parts | self._counts_part()
 
     def _snapshot_parts(self) -> dict[str, bytes]:
         from naysay.live.journal.serial import rows_to_parts, schema_to_bytes
 
         assert self._state is not None, "a snapshot comes after a batch of rows"
         schema = {"schema": schema_to_bytes(self._state.layout.schema)}
-        return self._rules_part() | schema | rows_to_parts("rows", self._state.table.all()[1], "zstd")
+        rows = rows_to_parts("rows", self._state.table.all()[1], "zstd")
+        return self._rules_part() | schema | rows | self._counts_part()
+
+    def _counts_part(self) -> dict[str, bytes]:
+        return {"counts": json.dumps(self.counts).encode()} if self._is_visited else {}
+
+
+class VisitedWatch(Watch):
+    """A part of a watch for rules that any two rows might break: it stores some rows, and the others visit."""
+
+    _is_visited = True
+    _visiting: pa.Table | None = None
+
+    def apply_visited(self, visiting: pa.Table | None, batch_id: str, **tables: pa.Table) -> Change:
+        """As `apply`, with what the batch means to other parts, a table of `visits_table`.
+
+        If it raises, the state must be opened again.
+        """
+        inserts, updates, deletes = (tables.get(what) for what in ("inserts", "updates", "deletes"))
+        self._visiting = visiting
+        if self._state is None and inserts is None and visiting is not None:
+            # Events have the types of the key even where no row is stored.
+            inserts = without_roles(visiting.slice(0, 0))
+        return self._apply(inserts, updates, deletes, batch_id, visiting)
+
+    def explain(self, change: Change, limit: int = 5) -> list[str]:
+        """As for a Watch, with the visitors of the last batch."""
+        self._log.check_open()
+        if self._state is None:
+            return []
+        tables = [self._state.table]
+        if self._visiting is not None:
+            layout = self._state.layout
+            tables.append(LiveTable(layout, read_visits(self._visiting, layout).new))
+        return explain_added(tables, change, limit)
+
+    def violations_with(self, rows: pa.Table) -> pa.Table:
+        """The violations of rows of this part, on the left, with rows of others, as in `Change.added`."""
+        self._log.check_open()
+        state = self._state
+        if state is None:
+            return pairs_table({}, self._rules, None)
+        layout = state.layout.extend(rows)
+        # After a kill, some parts may have a batch that this one does not have yet, with the type of a column.
+        searched = state if layout is state.layout else state.rebuild(layout)
+        visits = all_visiting(rows, layout)
+        with use_budget(self._budget):
+            found = searched.meet(visits)
+        if state.is_sparse:
+            self._state = state.rebuild()
+        return pairs_table(found, searched.rules, visits.appended_to(searched.table.key_values))
+
+    def release(self) -> None:
+        self._visiting = None
+        super().release()
 
 
 def _other_rules(path: Path, given: Mapping[str, Rule], stored: Mapping[str, Rule]) -> str:

@@ -145,8 +145,8 @@ def version_error(path: Path, found: object, version: int) -> StateError:
     )
 
 
-def read_sealed(path: Path, version: int) -> dict[str, Any]:
-    """The object of a file with a single line."""
+def read_sealed(path: Path, version: int, *older: int) -> dict[str, Any]:
+    """The object of a file with a single line, of this version or an older one that can be read."""
     data = path.read_bytes()
     if is_old(data):
         raise version_error(path, 1, version)
@@ -154,7 +154,7 @@ def read_sealed(path: Path, version: int) -> dict[str, Any]:
     if found is None:
         raise StateError(f"{path}: this file is damaged; restore a copy of the folder")
     item, _ = found
-    if item.get("version") != version:
+    if item.get("version") not in (version, *older):
         raise version_error(path, item.get("version"), version)
     return item
 

@@ -27,8 +27,9 @@ from naysay.live.spark.folder import FolderSource
 from naysay.spark.session import STREAM_SETTINGS, plain_errors
 from naysay.spark.versions import is_connect, to_arrow
 
-# Current violations are written at most this often while batches arrive, and once they have stopped.
-_CURRENT_SECONDS = 10.0
+# Current violations are written at most this often, and in at most this share of the time, while batches arrive; and
+# once they have stopped.
+_CURRENT_SECONDS, _CURRENT_SHARE = 10.0, 0.1
 _POLL_SECONDS = 0.25
 _LOOK_SECONDS = 1.0
 _RECORD_VERSION = 2
@@ -188,7 +189,7 @@ class Stream:
         self._stopping = False
         self._settled = False
         self._stale = True
-        self._written = time.monotonic()
+        self._due = time.monotonic() + _CURRENT_SECONDS
         frame = source.frame()
         session = frame.sparkSession
         _refuse_connect(session)
@@ -317,9 +318,11 @@ class Stream:
                     if self._error is None and not self._stopping:
                         self._report_changed()
                         looked = time.monotonic()
-                        if self._stale and looked - self._written >= _CURRENT_SECONDS:
+                        if self._stale and looked >= self._due:
                             self.sink.write_current()
-                            self._stale, self._written = False, time.monotonic()
+                            written = time.monotonic()
+                            self._stale = False
+                            self._due = written + max(_CURRENT_SECONDS, (written - looked) / _CURRENT_SHARE)
                 except Exception as error:
                     self._error = error
             if self._error is not None:

@@ -56,10 +56,11 @@ from naysay.spark.versions import deal_out, to_arrow
 from naysay.table.compatibility import check_rule
 from naysay.watch.feed import Feed, FeedOptions, open_feed
 from naysay.watch.part import PartPlan, Reply, Task, groups_of, part_numbers, rows_group
-from naysay.watch.spark.worker import SCHEMA, Record, apply_pieces, changes_bytes, check_changes, read_status
+from naysay.watch.spark.worker import SCHEMA, Record, apply_pieces, changes_bytes, check_changes, read_status, send_rows
 from naysay.watch.spark.worker import write_current as write_current_files
 
-VERSION = 3
+# In states of version 3, rules without equal columns have a single part.
+VERSION, _VERSION_WITHOUT_VISITS = 4, 3
 _SETTINGS = "settings.json"
 _LAYOUT = "layout.arrow"
 Show = Callable[[AppliedBatch], None] | None
@@ -153,10 +154,23 @@ class PartitionedWatch:
         )
 
     def write_current(self) -> None:
-        seq = len(self._applied)
-        records = [(place, "current", b"") for place in self._replies]
-        write = partial(write_current_files, self._plan, seq)
-        self._manifest.enter_current(seq, lambda: _merge_files(self._run(records, write)))
+        seq, plan = len(self._applied), self._plan
+        stages = [partial(write_current_files, plan, seq)]
+        if not plan.counting and any(group.visited for group in plan.groups):
+            stages.insert(0, partial(send_rows, plan))
+        self._manifest.enter_current(seq, lambda: _merge_files(self._run(self._current_records(), *stages)))
+
+    def _current_records(self) -> list[Record]:
+        """Who writes the current violations: all parts, but only the first of a group if only all together count."""
+        records = []
+        for place in self._replies:
+            part = self._plan.parts[place]
+            if not (self._plan.counting and part.group.visited):
+                records.append((place, "current", b""))
+            elif part.number == 0:
+                counts = {name: self.counts[name] for name in part.group.rules}
+                records.append((place, "current", json.dumps(counts).encode()))
+        return records
 
     def close(self) -> None:
         """Nothing is open between batches."""
@@ -253,7 +267,6 @@ def open_partitioned(
     folder = stream.state / "parts"
     path = folder / _SETTINGS
     given: dict[str, Any] = {
-        "version": VERSION,
         "key": list(key),
         "nulls": options.nulls,
         "counting": options.counting,
@@ -269,6 +282,8 @@ def open_partitioned(
         write_bytes(sealed(settings)[0] + b"\n", path, folder)
     kept = named(rules_from_json(json.dumps(settings["rules"]).encode()))
     n_parts, kept_key = settings["partitions"], tuple(settings["key"])
+    # The method of the Weever paper only knows rows that it stores.
+    visits = settings["version"] != _VERSION_WITHOUT_VISITS and settings["index"] == "auto"
     plan = PartPlan(
         stream.state.resolve(),
         kept_key,
@@ -277,7 +292,7 @@ def open_partitioned(
         settings["index"],
         options.n_sentences,
         rows_group(kept, kept_key, n_parts),
-        tuple(groups_of(kept, n_parts)),
+        tuple(groups_of(kept, kept_key, n_parts, visits=visits)),
     )
     return PartitionedWatch(session, kept, plan)
 
@@ -291,12 +306,17 @@ def _new_settings(state: Path, given: dict[str, Any]) -> dict[str, Any]:
     if given["rules"] is None:
         raise UsageError(f"{state}: there is no state here yet; give the rules to watch")
     if not given["key"]:
+<<<<<<< HEAD
         raise UsageError("a watch needs a key: the column or columns that identify a row (key=, --key)")
     return {**given, "nulls": given["nulls"] or Nulls.SQL.value}
+=======
+        raise UsageError("a watch needs a key: the column or columns that identify a row")
+    return {"version": VERSION, **given, "nulls": given["nulls"] or Nulls.SQL.value}
+>>>>>>> work/keyless
 
 
 def _read_settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
-    kept = read_sealed(path, VERSION)
+    kept = read_sealed(path, VERSION, _VERSION_WITHOUT_VISITS)
     for name, value in given.items():
         if value not in (None, [], kept.get(name)):
             raise UsageError(

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from naysay.arrays import Int64Array
 from naysay.live.feed.changes import ChangeRows
-from naysay.watch.part import PartPlan, Task, bytes_table, table_bytes
+from naysay.watch.part import PartPlan, Piece, Task, bytes_table, table_bytes
+from naysay.watch.visits import VISITS
 
 SCHEMA = pa.schema({"place": pa.int32(), "what": pa.string(), "content": pa.binary()})
 _REPLY = "reply"
@@ -39,8 +40,7 @@ def check_changes(plan: PartPlan, task: Task, sources: tuple[str, ...], batches:
         ops, rows, which = (np.array(table.column(name), np.int64) for name in _CHANGE_COLUMNS)
         changes = ChangeRows(table.drop_columns(_CHANGE_COLUMNS), ops, rows, [], sources, which)
         reply, pieces = plan.parts[place].apply_changes(changes, task)
-        records = ((plan.place(piece.group, piece.part), piece.what, table_bytes(piece.table)) for piece in pieces)
-        yield _batch([_reply(place, reply), *records])
+        yield _batch([_reply(place, reply), *_sent(plan, pieces)])
 
 
 def apply_pieces(plan: PartPlan, task: Task, batches: Batches) -> Batches:
@@ -63,10 +63,34 @@ def read_status(plan: PartPlan, batches: Batches) -> Batches:
             yield _batch([_reply(place, reply)])
 
 
+def send_rows(plan: PartPlan, batches: Batches) -> Batches:
+    """Before the current violations are written: the rows of each part that visit others."""
+    for place, what, content in _records(batches):
+        yield _batch([(place, what, content)])
+        part = plan.parts[place]
+        for rows in part.visiting_rows() if part.group.visited else ():
+            for record in _sent(plan, [Piece(part.group.name, part.number, VISITS, rows)]):
+                yield _batch([record])
+
+
 def write_current(plan: PartPlan, seq: int, batches: Batches) -> Batches:
-    """The current violations of each part, as files."""
-    for place, _, _ in _records(batches):
-        yield _batch([_reply(place, plan.parts[place].write_current(seq))])
+    """The current violations of each part, as files; a record with content has the counts of a group."""
+    found: dict[int, list[pa.Table]] = {}
+    for place, what, content in _records(batches):
+        if content and what != VISITS:
+            yield _batch([_reply(place, plan.parts[place].write_counts(seq, json.loads(content)))])
+            continue
+        tables = found.setdefault(place, [])
+        if what == VISITS:
+            tables.append(plan.parts[place].violations_with(bytes_table(content)))
+    for place in sorted(found):
+        yield _batch([_reply(place, plan.parts[place].write_current(seq, found[place]))])
+
+
+def _sent(plan: PartPlan, pieces: Iterable[Piece]) -> Iterator[Record]:
+    for piece in pieces:
+        content = table_bytes(piece.table)
+        yield from ((place, piece.what, content) for place in plan.places(piece))
 
 
 def _reply(place: int, content: Any) -> Record:
