@@ -445,8 +445,10 @@ class KeyNumbers:
         self, batch: CodedRows, key: tuple[Coded, ...], features: Sequence[Coded], places: Int64Array
     ) -> Int64Array:
         """Some rows of a batch as [key, features ..., slot]."""
-        codes = (batch.codes[column][places] for column in features)
-        return as_rows([self.of(batch, key)[places], *codes, batch.slots[places]])
+        columns = [self.of(batch, key), *[batch.codes[column] for column in features], batch.slots]
+        if len(places) == batch.n_rows:
+            return as_rows(columns)
+        return as_rows([column[places] for column in columns])
 
     def _combine(self, batch: CodedRows, key: tuple[Coded, ...]) -> Int64Array:
         if not key:
@@ -506,7 +508,7 @@ class TreeIndex:
     def change(self, edit: RowChange, stamps: Int64Array) -> dict[str, PairDelta]:
         edits = {name: edit.touching(rule.sources) for name, rule in self._rules.items()}
         removed = {name: self._touching(rule, edits[name].old, stamps) for name, rule in self._rules.items()}
-        rows = [(shared, *self._tree_rows(shared, edit.touching(shared.sources))) for shared in self._trees]
+        rows = [(shared, *self._tree_rows(shared, edit)) for shared in self._trees]
         for shared, gone, come in rows:
             shared.tree.delete(gone)
             shared.tree.insert(come)
@@ -520,6 +522,8 @@ class TreeIndex:
         return {name: PairDelta(removed[name], added[name]) for name in self._rules}
 
     def _tree_rows(self, shared: SharedTree, edit: RowChange) -> tuple[Int64Array, Int64Array]:
+        if edit.n_updates:
+            edit = edit.touching(shared.sources)
         return shared.rows(edit.old, self._groups, self.nulls), shared.rows(edit.new, self._groups, self.nulls)
 
     def _touching(self, rule: _IndexedRule, batch: CodedRows, stamps: Int64Array) -> SlotPairs:
@@ -530,11 +534,13 @@ class TreeIndex:
         try:
             as_left = self._search(rule, batch, Row.LEFT, stamps, -1)
             if rule.sides.symmetric:
-                outside = stamps[as_left.right] != 1
-                mirrored = SlotPairs(as_left.right, as_left.left)
-                if np.count_nonzero(outside) < len(mirrored):
-                    mirrored = mirrored.filter(outside)
-                return concat_pairs((as_left, mirrored))
+                if len(as_left) == 0:
+                    return as_left
+                left, right = as_left.left, as_left.right
+                outside = stamps[right] != 1
+                if np.count_nonzero(outside) == len(right):
+                    return SlotPairs(np.concatenate((left, right)), np.concatenate((right, left)))
+                return concat_pairs((as_left, SlotPairs(right, left).filter(outside)))
             return concat_pairs((as_left, self._search(rule, batch, Row.RIGHT, stamps, 1)))
         finally:
             stamps[batch.slots] = 0
