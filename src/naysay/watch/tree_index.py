@@ -335,9 +335,10 @@ def in_tree_order(rows: Int64Array) -> Int64Array:
     if len(rows) < 2:
         return rows
     owners = rows[:, -1]
-    by_owner = rows if (owners[1:] >= owners[:-1]).all() else rows[np.argsort(owners, kind="stable")]
+    # `take` copies whole rows, in a third of the time of an index.
+    by_owner = rows if (owners[1:] >= owners[:-1]).all() else rows.take(np.argsort(owners, kind="stable"), axis=0)
     places = sorted_places(np.ascontiguousarray(by_owner[:, 0]), np.ascontiguousarray(by_owner[:, 1]))
-    return by_owner[places]
+    return by_owner.take(places, axis=0)
 
 
 # For more violations than this in one change, counting is the better choice.
