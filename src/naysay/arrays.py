@@ -32,7 +32,9 @@ def largest(numbers: Int64Array) -> int:
 
 
 def as_rows(columns: Sequence[Int64Array]) -> Int64Array:
-    """The columns side by side, one row after another. Quicker than np.stack on a few rows."""
+    """The columns side by side, one row after another; a single one as it is. Quicker than np.stack on a few rows."""
+    if len(columns) == 1:
+        return columns[0].reshape(-1, 1)
     rows = np.empty((len(columns[0]), len(columns)), np.int64)
     for number, column in enumerate(columns):
         rows[:, number] = column

@@ -74,6 +74,36 @@ def test_weights_and_every_size(n_rows: int, keyed: bool) -> None:
     assert BlockSearch(bound).partners().tolist() == meets.sum(axis=1).tolist()
 
 
+def test_one_tree_serves_both_sides_of_strict_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[object] = []
+
+    def record(name: str) -> None:
+        build = getattr(blocks, name)
+        monkeypatch.setattr(blocks, name, lambda features: built.append(features.shape) or build(features))
+
+    record("build_blocks")
+    record("build_zones")
+    rng = np.random.default_rng(3)
+    table = pa.table({name: rng.integers(0, 40, 600) for name in "kabc"})
+    for rule, n_built in (
+        ("not(t.k == s.k and t.a < s.a and t.b > s.b and t.c < s.c)", 1),
+        ("not(t.k == s.k and t.a < s.a and t.b > s.b and t.c <= s.c)", 2),
+        ("not(t.k == s.k and t.a < s.a and t.b > s.b and t.c < s.a)", 2),
+    ):
+        bound = _bound(table, rule)
+        built.clear()
+        search = BlockSearch(bound)
+        assert len(built) == n_built
+        expected = _meets(bound).sum(axis=1)
+        assert search.partners().tolist() == expected.tolist()
+        own = np.zeros(len(expected), np.int64)
+        own[::3] = expected[::3]
+        place, _ = search.find(own, float("inf"))
+        assert place is not None
+        assert expected[place] > own[place]
+        assert BlockSearch(bound).find(expected, float("inf")) == (None, True)
+
+
 def _meets(bound: BoundJoin) -> Int64Array:
     meets = bound.left.key[:, None] == bound.right.key[None, :]
     for left, right in zip(bound.left.order, bound.right.order, strict=True):

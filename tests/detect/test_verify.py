@@ -10,6 +10,7 @@ import naive
 import naysay
 from naysay.detect import engine, violations
 from naysay.detect.engine import _prefixes
+from naysay.plan.join import join_of
 from naysay.rule.model import Nulls
 from naysay.rule.parse import parse
 
@@ -48,12 +49,18 @@ def test_a_violation_among_the_first_rows_is_found_without_the_rest(monkeypatch:
     assert max(sizes) == N_ROWS // 32
 
 
-def test_prefixes_reach_from_a_thousand_rows_to_all() -> None:
-    assert _prefixes(0) == [0]
-    assert _prefixes(31_999) == [31_999]
-    assert _prefixes(32_000) == [1_000, 32_000]
+@pytest.mark.parametrize("rule", RULES)
+def test_prefixes_reach_from_a_thousand_rows_to_all(rule: str) -> None:
+    join = join_of(parse(rule))
+    assert _prefixes(0, join) == [0]
+    assert _prefixes(31_999, join) == [31_999]
+    # What is searched in linear time is not worth a look at a thousand rows, and a fixed cost.
+    is_linear = rule in ("key(a)", "a -> b", "not(t.g == s.g and t.a < s.z)")
+    for n_rows in (32_000, 255_999):
+        assert _prefixes(n_rows, join) == ([n_rows] if is_linear else [1_000, n_rows])
+    assert _prefixes(256_000, join) == [8_000, 256_000]
     # A violation at row 300,000 of ten million is among the first thirty-second.
-    assert _prefixes(10_000_000) == [9_765, 312_500, 10_000_000]
+    assert _prefixes(10_000_000, join) == [9_765, 312_500, 10_000_000]
 
 
 # One search each instead of a count: two disequalities, an order and a disequality, two orders and a disequality.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,6 +18,7 @@ from naysay.watch import tree_index
 
 COLUMNS = "abcd"
 OPS = ("<", "<=", ">", ">=")
+RULE = "not(t.a < s.a and t.b > s.b and t.c < s.c)"
 
 
 def _draw_rule(rng: random.Random) -> Rule:
@@ -77,3 +79,47 @@ def test_violations_are_those_of_the_oracle(seed: int, monkeypatch: pytest.Monke
             expected = _expected(current, rule, nulls)
             assert found[name] == expected, (name, step)
             assert counting.counts[name] == len(expected), (name, step)
+
+
+@pytest.mark.parametrize("nulls", list(Nulls))
+@pytest.mark.parametrize("signs", ["< > <", "<= > <=", ">= <= >", "<= >= >="])
+def test_rows_added_in_bulk_at_both_ends_of_all_integers(
+    signs: str, nulls: Nulls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree_index, "_BULK_ROWS", 0)
+    rng = random.Random(signs)
+    # The least integer is what stands for null, so this column would get other codes.
+    ends = [1 - 2**63, 2 - 2**63, -1, 0, 1, 2**63 - 2, 2**63 - 1, None]
+    columns = {name: pa.array([rng.choice(ends) for _ in range(60)], pa.int64()) for name in (*COLUMNS, "e", "k")}
+    table = pa.table({"id": pa.array(range(60), pa.int64()), **columns})
+    orders = " and ".join(f"t.{name} {sign} s.{name}" for name, sign in zip("abc", signs.split(), strict=True))
+    rule = parse(f"not({orders} and t.d != s.d and s.e > 0)")
+    with Watch([], "id", nulls=nulls) as watch:
+        watch.apply(inserts=table)
+        change = watch.add_rule(rule)
+    found = set(zip(change.added["left"].to_pylist(), change.added["right"].to_pylist(), strict=True))
+    current = {row["id"]: row for row in table.to_pylist()}
+    assert found
+    assert found == _expected(current, rule, nulls)
+
+
+@pytest.mark.parametrize(("rule", "n_trees"), [(RULE, 1), (RULE.replace("t.c <", "t.c <="), 2)])
+def test_a_new_rule_sorts_out_rows_without_partners_once(
+    rule: str, n_trees: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(1).permutation(5_000)
+    table = pa.table({"id": np.arange(5_000), **dict.fromkeys("abc", values)})
+    shapes: list[tuple[int, ...]] = []
+    build = tree_index.build_blocks
+    monkeypatch.setattr(tree_index, "build_blocks", lambda features: shapes.append(features.shape) or build(features))
+    asked: list[int] = []
+    search = tree_index.list_boxes
+    monkeypatch.setattr(
+        tree_index, "list_boxes", lambda tree, boxes, *rest: asked.append(len(boxes[0])) or search(tree, boxes, *rest)
+    )
+    with Watch([], "id") as watch:
+        watch.apply(inserts=table)
+        assert watch.add_rule(rule).n_added == 0
+    # One tree for both sides of strict orders; and no box is made for a row without partners.
+    assert shapes == [(4, 5_000)] * n_trees
+    assert sum(asked) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import threading
 
 import numpy as np
@@ -48,12 +49,12 @@ class BlockSearch:
         if bound.mirror:
             # The same rows: what is close on one side is close on the other.
             self._places = right_places
-            features = np.ascontiguousarray(_features(bound.left)[:, right_places])
-            self._left: Blocks = features, build_zones(features)
+            self._left = self._right if _is_alike(bound) else _along(bound.left, right_places)
         else:
             self._left, self._places = build_blocks(_features(bound.left))
-        self._sums = np.zeros(bound.right.n_rows + 1, np.int64)
-        np.cumsum(np.ones(len(right_places)) if weights is None else weights[right_places], out=self._sums[1:])
+        self._sums = np.arange(bound.right.n_rows + 1)
+        if weights is not None:
+            np.cumsum(weights[right_places], out=self._sums[1:])
         self.n_visited = self.n_compared = 0
         # The nodes and pairs of all blocks, once they were estimated.
         self._n_expected = 0.0
@@ -91,7 +92,8 @@ class BlockSearch:
         is True if the search went through all rows.
         """
         found = np.zeros(len(self._places), np.int64)
-        own = own[self._places]
+        if own.any():
+            own = own[self._places]
         n_done = self._search(found, own, most)
         at = np.flatnonzero(found > own)
         return (int(self._places[at[0]]) if at.size else None), n_done == self.n_blocks
@@ -122,6 +124,17 @@ class BlockSearch:
 
     def _run(self, chosen: Int64Array, work: Int64Array, found: Int64Array, own: Int64Array) -> int:
         return count_blocks(self._left, self._right, self._sums, self._n_orders, chosen, work, found, own, stop_flag())
+
+
+def _is_alike(bound: BoundJoin) -> bool:
+    """Whether both sides of a mirrored join have the same codes in the orders, too, as strict orders have."""
+    return all(map(operator.is_, bound.left.order, bound.right.order))
+
+
+def _along(side: Side, places: Int64Array) -> Blocks:
+    """The rows of a side at these places, in this order."""
+    features = np.ascontiguousarray(_features(side)[:, places])
+    return features, build_zones(features)
 
 
 def _features(side: Side) -> Int64Array:

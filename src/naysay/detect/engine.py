@@ -57,9 +57,10 @@ Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 Given = ParamSpec("Given")
 
-# verify looks at the first rows first, as a broken rule mostly breaks early: at least at this many, then at this many
-# times more, up to the whole table. That adds a thirtieth to the work on a rule that holds.
-_FIRST_ROWS, _GROWTH = 1_000, 32
+# verify looks at the first rows first, as a broken rule mostly breaks early: at some, then at this many times more, up
+# to the whole table. That adds a thirtieth to the work on a rule that holds. The first look is at a thousand rows or
+# from eight thousand on: in between it would take long compared with the next one.
+_FIRST_ROWS, _MORE_ROWS, _GROWTH = 1_000, 8_000, 32
 # A listed pair takes two row numbers while it is found, sorted and returned.
 _BYTES_PER_PAIR = 64
 # Work on fewer rows is done before anybody could interrupt it.
@@ -86,11 +87,14 @@ def _governed(work: _Method[Asked, Given, Answer]) -> _Method[Asked, Given, Answ
     return run
 
 
-def _prefixes(n_rows: int) -> list[int]:
+def _prefixes(n_rows: int, join: Join) -> list[int]:
     """How many of the first rows verify looks at, step by step."""
     sizes = [n_rows]
-    while sizes[0] >= _GROWTH * _FIRST_ROWS:
-        sizes.insert(0, sizes[0] // _GROWTH)
+    # A search in linear time is over in about the time that a look at a thousand rows takes.
+    least = _MORE_ROWS if len(join.order) + len(join.differs) < 2 else _FIRST_ROWS
+    while sizes[0] >= _GROWTH * least:
+        n_fewer = sizes[0] // _GROWTH
+        sizes.insert(0, n_fewer if n_fewer >= _MORE_ROWS else _FIRST_ROWS)
     return sizes
 
 
@@ -211,7 +215,7 @@ class LocalEngine:
             return Verdict(rule, not self.count([rule], options)[0])
         table, join = self.table, self._join(rule, options)
         strategy = strategy_named(options.strategy)
-        for n_rows in _prefixes(table.n_rows):
+        for n_rows in _prefixes(table.n_rows, join):
             part = table if n_rows == table.n_rows else table.prefix(n_rows)
             right = None
             if join.one_row:

@@ -437,7 +437,8 @@ def count_agreeing_parts(columns: Columns, factors: Factors, n_cells: int, n_bit
     shift = np.uint32(rest_bits - bits)
     last = (1 << bits) - 1
     slots = np.empty(1 << bits, np.uint32)
-    counts = np.empty(1 << bits, np.int64)
+    # Short, so that both arrays fit the first cache. No array has 2 ** 32 rows.
+    counts = np.empty(1 << bits, np.uint32)
     total = 0
     for part in range(starts.size - 1):
         counts[:] = 0
@@ -447,8 +448,8 @@ def count_agreeing_parts(columns: Columns, factors: Factors, n_cells: int, n_bit
                 slot = (slot + 1) & last
             slots[slot] = rests[i]
             # (c + 1)^2 - c^2 = 2c + 1
-            total += 2 * counts[slot] + 1
-            counts[slot] += 1
+            total += 2 * np.int64(counts[slot]) + 1
+            counts[slot] = np.uint32(counts[slot] + np.uint32(1))
     return total
 
 

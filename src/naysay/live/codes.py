@@ -90,11 +90,14 @@ def enlarge(array: NDArray[Item], n_items: int) -> NDArray[Item]:
     return bigger
 
 
+_SHORT_OFFSETS, _LONG_OFFSETS = np.dtype(np.int32), np.dtype(np.int64)
+
+
 def _bytes_of(texts: pa.Array) -> tuple[NDArray[np.uint8], Int64Array]:
     """The bytes of an array and the offset of each text, both newly allocated."""
     if len(texts) == 0:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    dtype = np.dtype(np.int64 if pa.types.is_large_string(texts.type) else np.int32)
+    dtype = _LONG_OFFSETS if texts.type.id == pa.lib.Type_LARGE_STRING else _SHORT_OFFSETS
     _, offset_buffer, data_buffer = texts.buffers()
     offsets = np.frombuffer(offset_buffer, dtype, len(texts) + 1, texts.offset * dtype.itemsize).astype(np.int64)
     start, stop = int(offsets[0]), int(offsets[-1])

@@ -91,6 +91,8 @@ class Columns:
         self.schema = schema
         self.nulls = nulls
         self._spaces: dict[SpaceName, CodeSpace] = {}
+        # Looked up by every batch, and quicker to hash than its name.
+        self._space_of: dict[Coded, CodeSpace] = {}
         self._codes: Codes = {}
         self._users: dict[Source, int] = {}
         self._n_room = 64
@@ -106,9 +108,8 @@ class Columns:
             self._users[source] = self._users.get(source, 0) + 1
         for source in fresh:
             self._codes[source] = np.empty(self._n_room, np.int64)
-            if isinstance(source, Coded) and source.space not in self._spaces:
-                types = [self.schema.field(name).type for name in source.space.columns]
-                self._spaces[source.space] = CodeSpace(types, ordered=source.space.ordered)
+            if isinstance(source, Coded):
+                self._space_of[source] = self._space(source.space)
         return fresh
 
     def release(self, sources: Sequence[Source]) -> None:
@@ -117,8 +118,8 @@ class Columns:
             self._users[source] -= 1
             if not self._users[source]:
                 del self._users[source], self._codes[source]
-        spaces = {source.space for source in self._users if isinstance(source, Coded)}
-        self._spaces = {name: space for name, space in self._spaces.items() if name in spaces}
+        self._space_of = {source: space for source, space in self._space_of.items() if source in self._users}
+        self._spaces = {source.space: space for source, space in self._space_of.items()}
 
     def encode(self, table: pa.Table, sources: Sequence[Source] | None = None) -> tuple[Codes, bool]:
         """The codes of a batch. The flag is True if earlier codes have become void: encode all rows again."""
@@ -130,7 +131,7 @@ class Columns:
         codes: Codes = {}
         for source in wanted:
             if isinstance(source, Coded):
-                codes[source] = self._spaces[source.space].encode(table.column(source.column))
+                codes[source] = self._space_of[source].encode(table.column(source.column))
             else:
                 rows = rows or Table(table)
                 codes[source] = self._pass(rows, source)
@@ -148,8 +149,17 @@ class Columns:
         """The codes kept at slots."""
         return {source: values[slots] for source, values in self._codes.items()}
 
+    def _space(self, name: SpaceName) -> CodeSpace:
+        if name not in self._spaces:
+            types = [self.schema.field(column).type for column in name.columns]
+            self._spaces[name] = CodeSpace(types, ordered=name.ordered)
+        return self._spaces[name]
+
     def _version(self) -> int:
-        return sum([space.version for space in self._spaces.values()])
+        version = 0
+        for space in self._spaces.values():
+            version += space.version
+        return version
 
     def _pass(self, rows: Table, source: Filter) -> Int64Array:
         mask = np.ones(rows.n_rows, np.bool_)

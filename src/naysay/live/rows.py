@@ -181,6 +181,8 @@ class Keys:
         self.layout = layout
         fields = [layout.schema.field(name) for name in layout.key]
         self._spaces = [CodeSpace([field.type], ordered=False) for field in fields]
+        # The version of the codes by which the keys are numbered.
+        self._numbered = 0
         self._table = TupleTable(len(fields))
         self.values = KeyValues((pa.schema(fields).empty_table(),))
 
@@ -220,28 +222,29 @@ class Keys:
         return shown_key(values)
 
     def _encode(self, keys: pa.Table) -> Int64Array:
-        before = self._version()
         codes = self._encode_columns(keys)
-        if self._version() != before:
+        if self._version() != self._numbered:
             self._renumber()
             codes = self._encode_columns(keys)
         return codes
 
     def _version(self) -> int:
-        return sum([space.version for space in self._spaces])
+        version = 0
+        for space in self._spaces:
+            version += space.version
+        return version
 
     def _encode_columns(self, keys: pa.Table) -> Int64Array:
         columns = [keys.column(name) for name in self.layout.key]
-        codes = [space.encode(column) for space, column in zip(self._spaces, columns, strict=True)]
-        return as_rows(codes)
+        return as_rows([space.encode(column) for space, column in zip(self._spaces, columns, strict=True)])
 
     def _renumber(self) -> None:
         """After codes have changed: add all keys again, in their order, so that each keeps its slot."""
         table = TupleTable(len(self._spaces))
+        self._numbered = self._version()
         for part in self.values.parts:
-            before = self._version()
             table.add(self._encode_columns(part))
-            if self._version() != before:
+            if self._version() != self._numbered:
                 self._renumber()
                 return
         assert table.n_entries == self._table.n_entries

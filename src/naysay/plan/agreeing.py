@@ -49,6 +49,8 @@ class AgreeingPairs:
         self._nulls = nulls
         self._memo = memo
         self._cache = OnceCache()
+        # Every rule asks for its columns several times.
+        self._columns: dict[str, Codes] = {}
         # How often rows were gone through, for tests.
         self.n_passes = 0
 
@@ -132,8 +134,11 @@ class AgreeingPairs:
 
     def _encoded(self, name: str) -> Codes:
         """A column as some rule has it already: with its order, if any rule needs that."""
-        ordered = self._table.is_encoded((name,), ordered=True)
-        return self._memo.renumbered(self._table.joint((name,), ordered=ordered))[0]
+        found = self._columns.get(name)
+        if found is None:
+            ordered = self._table.is_encoded((name,), ordered=True)
+            found = self._columns[name] = self._memo.renumbered(self._table.joint((name,), ordered=ordered))[0]
+        return found
 
     def _codes(self, name: str, selection: Selection) -> Matched:
         """The codes of a column in the rows that take part, and their range."""

@@ -223,12 +223,18 @@ def _plain(column: pa.ChunkedArray) -> Plain:
 
 def _raw(column: pa.ChunkedArray, dtype: str) -> NDArray[Any]:
     """The values as stored, also those of null rows; no copy if there is one chunk."""
-    size = int(dtype[1:])
-    chunks = [chunk for chunk in column.chunks if len(chunk)]
-    parts = [np.frombuffer(chunk.buffers()[1], dtype, len(chunk), chunk.offset * size) for chunk in chunks]
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, dtype)
+    chunks = [column.chunk(0)] if column.num_chunks == 1 else [chunk for chunk in column.chunks if len(chunk)]
+    if len(chunks) == 1:
+        return _raw_chunk(chunks[0], dtype)
+    return np.concatenate([_raw_chunk(chunk, dtype) for chunk in chunks]) if chunks else np.empty(0, dtype)
+
+
+def _raw_chunk(chunk: pa.Array, dtype: str) -> NDArray[Any]:
+    n_values = len(chunk)
+    if n_values == 0:
+        # It may have no buffer.
+        return np.empty(0, dtype)
+    return np.frombuffer(chunk.buffers()[1], dtype, n_values, chunk.offset * int(dtype[1:]))
 
 
 def _one_text(column: pa.ChunkedArray) -> pa.Array:

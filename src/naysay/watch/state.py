@@ -140,11 +140,12 @@ class WatchState:
             codes, met = self._encode(change.rows), None
         else:
             codes, met = self._encode_visits(change.rows, visits)
-        old = CodedRows(change.old_slots, self._columns.read(change.old_slots))
-        rows = RowChange(old, CodedRows(change.new_slots, codes), len(change.updates))
+        old_slots, new_slots = change.old_slots, change.new_slots
+        old = CodedRows(old_slots, self._columns.read(old_slots))
+        rows = RowChange(old, CodedRows(new_slots, codes), len(change.updates))
         deltas = self._list(rows, met) if self._counter is None else self._count(self._counter, rows, met)
         self.table.commit(change)
-        self._columns.write(change.new_slots, codes)
+        self._columns.write(new_slots, codes)
         return deltas
 
     def rebuild(self, layout: Layout | None = None) -> WatchState:

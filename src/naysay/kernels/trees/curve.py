@@ -26,8 +26,8 @@ def curve_places(rows: Int64Array, bounds: Int64Array) -> Int64Array:
             value = rows[i, 1 + feature]
             cell = np.int64(0)
             for bit in range(n_bits - 1, -1, -1):
-                if bounds[feature, cell + (1 << bit) - 1] <= value:
-                    cell += 1 << bit
+                # Without a branch, which nobody could predict.
+                cell += np.int64(bounds[feature, cell + (1 << bit) - 1] <= value) << bit
             cells[feature] = cell
         place = np.int64(0)
         for bit in range(n_bits - 1, -1, -1):
