@@ -306,13 +306,8 @@ def _new_settings(state: Path, given: dict[str, Any]) -> dict[str, Any]:
     if given["rules"] is None:
         raise UsageError(f"{state}: there is no state here yet; give the rules to watch")
     if not given["key"]:
-<<<<<<< HEAD
         raise UsageError("a watch needs a key: the column or columns that identify a row (key=, --key)")
-    return {**given, "nulls": given["nulls"] or Nulls.SQL.value}
-=======
-        raise UsageError("a watch needs a key: the column or columns that identify a row")
     return {"version": VERSION, **given, "nulls": given["nulls"] or Nulls.SQL.value}
->>>>>>> work/keyless
 
 
 def _read_settings(path: Path, given: dict[str, Any]) -> dict[str, Any]:
