@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -93,6 +95,57 @@ def test_the_session_stays_as_it_is(spark: Any) -> None:
     assert not data.is_cached
     assert spark.sparkContext._jsc.getPersistentRDDs().isEmpty()
     assert spark.range(3).count() == 3
+
+
+@pytest.fixture
+def java_calls(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What PySpark sends to Java, with its notes on where columns come from, but without what the collector frees."""
+    client = type(spark._jvm._gateway_client)
+    send, seen = client.send_command, []
+
+    def send_and_note(self: Any, command: str, *args: Any, **given: Any) -> Any:
+        if not command.startswith("m\n"):
+            seen.append(command)
+        return send(self, command, *args, **given)
+
+    monkeypatch.setattr("pyspark.errors.utils._enable_debugging_cache", True, raising=False)
+    monkeypatch.setattr(client, "send_command", send_and_note)
+    return seen
+
+
+GROUPED = [
+    ("key(a, b)", "select sum(c * (c - 1)) from (select count(*) c from {} group by a, b)", 80, "ab"),
+    (
+        "a, b -> c",
+        "select sum(n * n - squares) from (select sum(c) n, sum(c * c) squares from "
+        "(select a, b, c as v, count(*) c from {} group by a, b, c) group by a, b)",
+        130,
+        "abc",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "sql", "most_calls", "columns"), GROUPED)
+def test_counting_by_grouping_is_as_lean_as_sql(
+    spark: Any, plans: list[str], java_calls: list[str], rule: str, sql: str, most_calls: int, columns: str
+) -> None:
+    """The same steps and shuffles as a query by hand, one job, and few calls of Java, which each take their time."""
+    data = small_table(spark)
+    java_calls.clear()
+    found = SparkEngine(data).count([parse(rule)], CheckOptions())
+    assert 10 < len(java_calls) <= most_calls
+    (ours,) = plans
+    data.createOrReplaceTempView("lean")
+    present = " and ".join(f"{name} is not null" for name in columns)
+    by_hand = spark.sql(sql.format(f"(select * from lean where {present})"))
+    assert [row[0] for row in by_hand.collect()] == found
+    spark.catalog.dropTempView("lean")
+    assert steps(ours) == steps(plans[1])
+
+
+def steps(plan: str) -> Counter[str]:
+    """The operators of a plan, but for those that only select and rename columns."""
+    return Counter(re.findall(r"^[ :+-]*([A-Z]\w+)", plan, re.MULTILINE)) - Counter({"Project": 100})
 
 
 def test_one_job_for_rules_that_grouping_answers(spark: Any, plans: list[str]) -> None:
