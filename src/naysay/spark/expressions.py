@@ -142,6 +142,15 @@ def _is_comparable(type_: T.DataType, other: T.DataType) -> bool:
     return bool(type_ == other) and not isinstance(type_, changed)
 
 
+def opaque(truth: Expression) -> Expression:
+    """The same truth, from which Spark infers nothing, as it need not be the same each time it is computed.
+
+    From a condition of a filter Spark infers another for each column in it that has a second name above the filter, in
+    all combinations. For the conditions of all rules at once, about a dozen columns, that takes minutes.
+    """
+    return truth | (F.spark_partition_id() < 0)
+
+
 def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
     """Bring a value to the form in which it compares exactly with values of the other type in their form."""
     if isinstance(type_, T.NullType):

@@ -26,7 +26,7 @@ from naysay.errors import ResourceError
 from naysay.plan.join import Join
 from naysay.rule.model import Row
 from naysay.rule.render import render
-from naysay.spark.expressions import HASH_OF_NOTHING, hash_of, hash_text
+from naysay.spark.expressions import HASH_OF_NOTHING, hash_of, hash_text, opaque
 from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.versions import deal_out, to_arrow, union
 
@@ -117,9 +117,9 @@ class KeySet:
             itself = [plan.comparisons.meets_itself(plan.join).alias(itself_of(plan)) for plan in plans]
         if not self.crossed:
             # Filtered last: Spark may put a filter earlier, but not before it has numbered the rows.
-            rows = data.select(
-                *self.keys(Row.LEFT), *self.columns, *itself, *extra, (on_left | on_right).alias("on_side")
-            )
+            on_side = on_left | on_right
+            on_side = opaque(on_side) if len(self.plans) > 1 else on_side
+            rows = data.select(*self.keys(Row.LEFT), *self.columns, *itself, *extra, on_side.alias("on_side"))
             return rows.filter("on_side").drop("on_side")
         records = F.array(
             F.struct(*self.keys(Row.LEFT), side_column(LEFT), on_left.alias("on_side")),
