@@ -52,9 +52,14 @@ class Comparisons:
     frame: Frame
     nulls: Nulls
 
-    def comparable(self, name: str, other: str) -> Expression:
-        """A column in the form in which it compares exactly with another."""
-        return comparable(F.col(name), self.frame.type_of(name), self.frame.type_of(other))
+    def comparable(self, name: str, other: str, alias: str = "") -> Expression:
+        """A column in the form in which it compares exactly with another, perhaps under an alias."""
+        type_, wanted = self.frame.type_of(name), self.frame.type_of(other)
+        if _is_comparable(type_, wanted):
+            # As text, because PySpark calls Java ten times for a column and for each of its methods.
+            return F.expr(f"{name} as {alias}" if alias else name)
+        found = comparable(F.col(name), type_, wanted)
+        return found.alias(alias) if alias else found
 
     def holds(self, predicate: Predicate) -> Expression:
         """Whether a predicate is true of one row on both sides."""
@@ -79,7 +84,8 @@ class Comparisons:
         if self.nulls is Nulls.SQL:
             must_have_value += join.key + join.differs
         names = dict.fromkeys(part.left if left else part.right for part in must_have_value)
-        return every([*map(self.holds, filters), *(F.col(name).isNotNull() for name in names)])
+        has_values = [F.expr(" and ".join(f"{name} is not null" for name in names))] if names else []
+        return every([*map(self.holds, filters), *has_values])
 
     def meets_itself(self, join: Join) -> Expression:
         """Whether a row breaks the rule with itself, which is not a violation and must be left out."""
@@ -126,7 +132,23 @@ class Comparisons:
 
 
 def every(truths: Iterable[Expression]) -> Expression:
-    return reduce(and_, truths, F.lit(True))
+    found = list(truths)
+    return reduce(and_, found) if found else F.lit(True)
+
+
+def _is_comparable(type_: T.DataType, other: T.DataType) -> bool:
+    """Whether `comparable` would leave a value of this type as it is."""
+    changed = (T.NullType, T.DoubleType, T.FloatType, T.DayTimeIntervalType)
+    return bool(type_ == other) and not isinstance(type_, changed)
+
+
+def opaque(truth: Expression) -> Expression:
+    """The same truth, from which Spark infers nothing, as it need not be the same each time it is computed.
+
+    From a condition of a filter Spark infers another for each column in it that has a second name above the filter, in
+    all combinations. For the conditions of all rules at once, about a dozen columns, that takes minutes.
+    """
+    return truth | (F.spark_partition_id() < 0)
 
 
 def comparable(value: Expression, type_: T.DataType, other: T.DataType) -> Expression:
@@ -291,6 +313,13 @@ def _against_floats(column: Expression, number: Fraction | float) -> tuple[Expre
         return column < F.lit(nearest), column == F.lit(nearest)
     below = nearest < number
     return (column <= F.lit(nearest) if below else column < F.lit(nearest)), F.lit(False)
+
+
+def hash_text(names: Sequence[str]) -> str:
+    """`hash_of` columns of ours, as text."""
+    if not names:
+        return f"{HASH_OF_NOTHING}L"
+    return f"xxhash64({', '.join((*(f'{name} is null' for name in names), *names))})"
 
 
 def hash_of(columns: Sequence[Expression]) -> Expression:

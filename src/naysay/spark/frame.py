@@ -43,7 +43,9 @@ class Frame:
         if data.isStreaming:
             raise UsageError("this DataFrame is a stream, but checks need a table: read it with spark.read")
         fields = data.schema.fields
-        by_position = _without_padding(data.toDF(*(position(place) for place in range(len(fields)))))
+        by_position = data.toDF(*(position(place) for place in range(len(fields))))
+        if any(field.metadata for field in fields):
+            by_position = _without_padding(by_position)
         file_row = None
         if tuple(field.name for field in fields[-2:]) == FILE_ROW:
             fields = fields[:-2]
@@ -114,9 +116,7 @@ def _without_padding(data: DataFrame) -> DataFrame:
 
     Spark pads what it compares with such a column only in its own expressions, so kernels would disagree.
     """
-    if not any(field.metadata for field in data.schema):
-        return data
-    return data.select(*(F.col(field.name).alias(field.name, metadata={}) for field in data.schema))
+    return data.select(*(F.col(name).alias(name, metadata={}) for name in data.columns))
 
 
 def position(place: int) -> str:

@@ -9,13 +9,14 @@ union and one job. With N rows in a group of equal keys, and c of them for each 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
+from pyspark.sql import Row as Record
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -25,8 +26,8 @@ from naysay.detect.spark.worker import BLAME, SUSPECT
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
-from naysay.spark.expressions import hash_of
-from naysay.spark.versions import to_arrow, union
+from naysay.spark.expressions import hash_of, hash_text
+from naysay.spark.versions import union
 
 Number = TypeVar("Number", int, Expression)
 
@@ -95,7 +96,7 @@ def collect_sums(branches: Sequence[DataFrame]) -> dict[int, Sums]:
     """Run all branches as one job; the sums of each by its number."""
     if not branches:
         return {}
-    return {row["rule"]: _read_sums(row) for row in to_arrow(union(branches)).to_pylist()}
+    return {row["rule"]: _read_sums(row) for row in union(branches).collect()}
 
 
 def count_branch(plan: RulePlan) -> DataFrame:
@@ -115,10 +116,11 @@ def rule_branch(plan: RulePlan, n_sample: int, *, count_only: bool = False) -> D
 def _filter_branch(plan: RulePlan, n_sample: int) -> DataFrame:
     """A one-row rule: count the rows for which all predicates hold."""
     rows = plan.data.filter(plan.on_side(Row.LEFT))
-    hashed = rows.select(hash_of([plan.comparable(name) for name in plan.columns]).alias("hash"))
-    n_rows = F.count(F.lit(1))
-    sample = [_sample(F.col("hash"), n_sample)] if n_sample else []
-    return sums_branch(plan.number, hashed.agg(n_rows.alias("rows"), n_rows.alias("removed"), *sample))
+    sums = {"rows": "count(1)", "removed": "count(1)"}
+    if n_sample:
+        rows = rows.select(hash_of([plan.comparable(name) for name in plan.columns]).alias("hash"))
+        sums["sample"] = _sample("hash", n_sample)
+    return sums_branch(plan.number, rows, sums)
 
 
 def conflict_groups(plan: RulePlan) -> DataFrame:
@@ -130,40 +132,32 @@ def conflict_groups(plan: RulePlan) -> DataFrame:
     return _key_groups(plan).filter(_in_conflict(plan))
 
 
-def _in_conflict(plan: RulePlan) -> Expression:
+def _in_conflict(plan: RulePlan) -> str:
     """Whether a group of `_key_groups` has rows in conflict."""
-    return F.expr("n > 1" if plan.any_two_conflict else "n > most")
+    return "n > 1" if plan.any_two_conflict else "n > most"
 
 
 def _key_groups(plan: RulePlan) -> DataFrame:
     """The columns of `conflict_groups` for all keys."""
-    names = _key_names(plan)
     if plan.part is None:
-        keys = plan.data.filter(plan.on_side(Row.LEFT)).select(*_keys(plan))
-        return keys.groupBy(*names).agg(F.expr("count(1) as n"))
-    return (
-        value_groups(plan)
-        .groupBy(*names)
-        .agg(
-            F.expr("sum(c) as n"),
-            *_sums(product_limbs("c", "c"), _SAME),
-            F.expr("max(c) as most"),
-            F.expr("count(1) as `values`"),
-        )
-    )
+        rows = plan.data.filter(plan.on_side(Row.LEFT))
+        return rows.groupBy(*_keys(plan)).agg(F.expr("count(1) as n"))
+    sums = [f"sum({limb}) as {name}" for limb, name in zip(product_limbs("c", "c"), _SAME, strict=True)]
+    sums = ["sum(c) as n", *sums, "max(c) as most", "count(1) as `values`"]
+    # As text, like all that has names of ours only: each operator on a column takes PySpark several calls of Java.
+    return value_groups(plan).groupBy(*_key_names(plan)).agg(*map(F.expr, sums))
 
 
 def _keys(plan: RulePlan) -> list[Expression]:
     keys = zip(_key_names(plan), plan.join.key, strict=True)
-    return [plan.comparable(match.left).alias(name) for name, match in keys]
+    return [plan.comparable(match.left, name) for name, match in keys]
 
 
 def value_groups(plan: RulePlan) -> DataFrame:
     """The rows of each key and value: k0, k1, ..., value, c."""
     assert plan.part is not None
     rows = plan.data.filter(plan.on_side(Row.LEFT))
-    values = rows.select(*_keys(plan), plan.comparable(plan.part.left).alias("value"))
-    return values.groupBy(*_key_names(plan), "value").agg(F.expr("count(1) as c"))
+    return rows.groupBy(*_keys(plan), plan.comparable(plan.part.left, "value")).agg(F.expr("count(1) as c"))
 
 
 def row_conflicts(plan: RulePlan, n_rows: int, *, blame: bool = False) -> DataFrame:
@@ -223,32 +217,28 @@ def _times(plan: RulePlan) -> int:
 
 def _groups_branch(plan: RulePlan, n_sample: int, *, count_only: bool) -> DataFrame:
     """A key, a dependency or one order of a column with itself."""
-    size = F.col("n")
     limbs = product_limbs("n", "n")
     if plan.part is not None:
         sign = "+" if plan.any_two_conflict else "-"
         limbs = [f"{limb} {sign} {same}" for limb, same in zip(limbs, _SAME, strict=True)]
-    # A group without rows in conflict has as many pairs as pairs of a row with itself.
-    sums = _sums(limbs, _LIMBS)
+    # A group without rows in conflict has as many pairs as pairs of a row with itself: it changes no count.
+    sums = _sums(limbs)
     if plan.any_two_conflict:
-        sums.append(F.expr("sum(n) as itself"))
-    if count_only:
-        if n_sample:
-            sums.append(_sample(_key_hash(plan), n_sample))
-        return sums_branch(plan.number, conflict_groups(plan).agg(*sums))
+        sums["itself"] = "sum(n)"
     found = _in_conflict(plan)
-    kept = 1 if plan.any_two_conflict else F.col("most")
-    distinct = F.lit(1) if plan.part is None else F.col("values")
-    sums += [
-        F.sum(F.when(found, size)).alias("rows"),
-        F.sum(size - kept).alias("removed"),
-        F.sum(F.when(found, distinct)).alias("distinct"),
-        F.sum(size).alias("tested"),
-        F.count(F.when(size == 1, 1)).alias("alone"),
-    ]
     if n_sample:
-        sums.append(_sample(F.when(found, _key_hash(plan)), n_sample))
-    return sums_branch(plan.number, _key_groups(plan).agg(*sums))
+        sums["sample"] = _sample(f"if({found}, {hash_text(_key_names(plan))}, null)", n_sample)
+    if not count_only:
+        kept = 1 if plan.any_two_conflict else "most"
+        distinct = 1 if plan.part is None else "`values`"
+        sums |= {
+            "rows": f"sum(if({found}, n, null))",
+            "removed": f"sum(n - {kept})",
+            "distinct": f"sum(if({found}, {distinct}, null))",
+            "tested": "sum(n)",
+            "alone": "count(if(n = 1, 1, null))",
+        }
+    return sums_branch(plan.number, _key_groups(plan), sums)
 
 
 def _products_branch(plan: RulePlan) -> DataFrame:
@@ -283,7 +273,7 @@ def _products_branch(plan: RulePlan) -> DataFrame:
             .agg(*(F.sum(tag).alias(tag) for tag in tags))
         )
         limbs = [f"if(odd, -({limb}), {limb})" for limb in limbs]
-    return sums_branch(plan.number, groups.agg(*_sums(limbs, _LIMBS), F.sum("itself").alias("itself")))
+    return sums_branch(plan.number, groups, {**_sums(limbs), "itself": "sum(itself)"})
 
 
 def _tagged_rows(plan: RulePlan) -> DataFrame:
@@ -314,34 +304,28 @@ def _parts(plan: RulePlan, row: Row) -> list[Expression]:
     return parts
 
 
-def _key_hash(plan: RulePlan) -> Expression:
-    return hash_of([F.col(name) for name in _key_names(plan)])
-
-
 def _key_names(plan: RulePlan) -> list[str]:
     return [f"k{i}" for i in range(len(plan.join.key))]
 
 
-def _sums(limbs: Sequence[str], names: Sequence[str]) -> list[Expression]:
-    """As text, like all that has names of ours only: each operator on a column takes PySpark several calls of Java."""
-    return [F.expr(f"sum({limb}) as {name}") for limb, name in zip(limbs, names, strict=True)]
+def _sums(limbs: Sequence[str]) -> dict[str, str]:
+    return {name: f"sum({limb})" for name, limb in zip(_LIMBS, limbs, strict=True)}
 
 
-def sums_branch(number: int, sums: DataFrame) -> DataFrame:
-    """One row of all the sums, 0 for those that the branch does not have."""
-    have = set(sums.columns)
-    columns = [f"`{name}`" if name in have else f"0L as `{name}`" for name in _NUMBERS]
-    sample = "sample" if "sample" in have else "cast(array() as array<bigint>) as sample"
-    return sums.selectExpr(f"{number} as rule", *columns, sample)
+def sums_branch(number: int, rows: DataFrame, sums: Mapping[str, str]) -> DataFrame:
+    """One row of all the sums over some rows, as text by their names; 0 for those that the branch does not have."""
+    columns = [f"{sums.get(name, '0L')} as `{name}`" for name in _NUMBERS]
+    sample = sums.get("sample", "cast(array() as array<bigint>)")
+    return rows.selectExpr(f"{number} as rule", *columns, f"{sample} as sample")
 
 
-def _sample(hashed: Expression, n_sample: int) -> Expression:
+def _sample(hashed: str, n_sample: int) -> str:
     """A few of the hashes, the same in every run: the least of each residue."""
-    residue = F.pmod(hashed, F.lit(n_sample))
-    return F.array(*(F.min(F.when(residue == i, hashed)) for i in range(n_sample))).alias("sample")
+    least = (f"min(if(pmod({hashed}, {n_sample}L) = {i}L, {hashed}, null))" for i in range(n_sample))
+    return f"array({', '.join(least)})"
 
 
-def _read_sums(row: dict[str, Any]) -> Sums:
+def _read_sums(row: Record) -> Sums:
     sample: Iterable[int | None] = row["sample"] or ()
     return Sums(
         from_limbs([row[name] for name in _LIMBS]),

@@ -274,9 +274,9 @@ def sizes_branch(number: int, data: DataFrame, read: Sequence[Expression]) -> Da
     """A branch for `partition_sizes`. What is `read` of each row may change the partitions, so it is read here too."""
     partition = F.shiftright(F.monotonically_increasing_id(), PLACE_BITS).alias("partition")
     rows = data.select(partition, hash_of(read).alias("read"))
-    counts = rows.groupBy("partition").agg(F.count(F.lit(1)).alias("n"), F.bit_xor("read").alias("read"))
-    packed = F.collect_list(F.shiftleft("partition", PLACE_BITS) + F.col("n")).alias("sample")
-    return sums_branch(number, counts.agg(packed, F.bit_xor("read").alias("itself")))
+    counts = rows.groupBy("partition").agg(F.expr("count(1) as n"), F.expr("bit_xor(`read`) as `read`"))
+    packed = f"collect_list(shiftleft(`partition`, {PLACE_BITS}) + n)"
+    return sums_branch(number, counts, {"sample": packed, "itself": "bit_xor(`read`)"})
 
 
 def partition_sizes(sums: Sums) -> tuple[int, ...]:

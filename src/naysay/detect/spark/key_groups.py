@@ -26,7 +26,7 @@ from naysay.errors import ResourceError
 from naysay.plan.join import Join
 from naysay.rule.model import Row
 from naysay.rule.render import render
-from naysay.spark.expressions import HASH_OF_NOTHING, hash_of
+from naysay.spark.expressions import HASH_OF_NOTHING, hash_of, hash_text, opaque
 from naysay.spark.frame import from_arrow, map_in_arrow
 from naysay.spark.versions import deal_out, to_arrow, union
 
@@ -101,7 +101,7 @@ class KeySet:
         keys = []
         for name, match in zip(self.key_names, self.join.key, strict=True):
             pair = (match.left, match.right) if row is Row.LEFT else (match.right, match.left)
-            keys.append(self.plans[0].comparisons.comparable(*pair).alias(name))
+            keys.append(self.plans[0].comparisons.comparable(*pair, name))
         return keys
 
     def records(self, extra: Sequence[Expression] = (), *, met: bool = False) -> DataFrame:
@@ -117,9 +117,9 @@ class KeySet:
             itself = [plan.comparisons.meets_itself(plan.join).alias(itself_of(plan)) for plan in plans]
         if not self.crossed:
             # Filtered last: Spark may put a filter earlier, but not before it has numbered the rows.
-            rows = data.select(
-                *self.keys(Row.LEFT), *self.columns, *itself, *extra, (on_left | on_right).alias("on_side")
-            )
+            on_side = on_left | on_right
+            on_side = opaque(on_side) if len(self.plans) > 1 else on_side
+            rows = data.select(*self.keys(Row.LEFT), *self.columns, *itself, *extra, on_side.alias("on_side"))
             return rows.filter("on_side").drop("on_side")
         records = F.array(
             F.struct(*self.keys(Row.LEFT), side_column(LEFT), on_left.alias("on_side")),
@@ -138,25 +138,26 @@ class KeySet:
             for plan in self.plans
         )
 
-    def _groups(self) -> DataFrame:
-        return self.records().groupBy(*self.key_names).agg(F.count(F.lit(1)).alias("n"))
-
     def measure_branch(self, number: int, n_large: int) -> DataFrame:
         """How many records the rules look at, how many are alone, and the size of the largest group (as `removed`).
 
         The `sample` is the hash and the size of each group of more than `n_large` records: at most one for every so
         many records.
         """
-        of_large = F.flatten(F.collect_list(F.when(F.col("n") > n_large, F.array(self.key_hash(), F.col("n")))))
-        n_alone = F.count(F.when(F.col("n") == 1, 1))
-        sums = (F.sum("n").alias("rows"), F.max("n").alias("removed"), n_alone.alias("alone"), of_large.alias("sample"))
-        return sums_branch(number, self._groups().agg(*sums))
+        of_large = f"if(n > {n_large}, array({hash_text(self.key_names)}, n), null)"
+        sums = {
+            "rows": "sum(n)",
+            "removed": "max(n)",
+            "alone": "count(if(n = 1, 1, null))",
+            "sample": f"flatten(collect_list({of_large}))",
+        }
+        groups = self.records().groupBy(*self.key_names).agg(F.expr("count(1) as n"))
+        return sums_branch(number, groups, sums)
 
     def points_branch(self, number: int) -> DataFrame:
         """About how many distinct records the rules look at (as `rows`)."""
         records = self.records()
-        points = F.approx_count_distinct(hash_of([F.col(name) for name in records.columns]))
-        return sums_branch(number, records.agg(points.alias("rows")))
+        return sums_branch(number, records, {"rows": f"approx_count_distinct({hash_text(records.columns)})"})
 
 
 def key_sets(plans: Sequence[RulePlan]) -> list[KeySet]:

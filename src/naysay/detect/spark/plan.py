@@ -80,9 +80,9 @@ class RulePlan:
         frame = replace(self.comparisons.frame, data=data)
         return replace(self, comparisons=replace(self.comparisons, frame=frame))
 
-    def comparable(self, name: str) -> Expression:
-        """A column in the form in which it compares exactly with itself."""
-        return self.comparisons.comparable(name, name)
+    def comparable(self, name: str, alias: str = "") -> Expression:
+        """A column in the form in which it compares exactly with itself, perhaps under an alias."""
+        return self.comparisons.comparable(name, name, alias)
 
     def on_side(self, row: Row) -> Expression:
         """Whether a row is on a side of the join."""

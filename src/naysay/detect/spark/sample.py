@@ -21,7 +21,7 @@ from naysay.detect.spark.worker import N_SAMPLES
 from naysay.detect.summary import RuleSummary, check_rule, sample_pairs
 from naysay.plan.join import join_of
 from naysay.rule.model import Row
-from naysay.spark.expressions import hash_of
+from naysay.spark.expressions import hash_of, opaque
 from naysay.spark.frame import arrow_type, from_arrow
 from naysay.spark.identity import Identity, Naming, number_repeats, sorted_by
 from naysay.spark.versions import to_arrow, union
@@ -107,7 +107,7 @@ def _find(identity: Identity, wanted: Sequence[SampleRequest], n_sample: int) ->
         if each.plan.route is Route.GROUPS:
             is_wanted = each.plan.on_side(Row.LEFT) & is_wanted
         matches.append((is_wanted, F.lit(each.plan.number)))
-    found = wanted[0].plan.data.filter(reduce(or_, [is_wanted for is_wanted, _ in matches]))
+    found = wanted[0].plan.data.filter(opaque(reduce(or_, [is_wanted for is_wanted, _ in matches])))
     every = F.array_compact(F.array(*(F.when(is_wanted, number) for is_wanted, number in matches)))
     rows = found.select(*names, *identity.attached(), F.explode(every).alias("rule"))
     # By the values themselves: rows whose hashes meet may still differ.
