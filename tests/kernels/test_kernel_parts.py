@@ -13,7 +13,7 @@ from naysay.kernels.codes.text import _same_bytes
 from naysay.kernels.joins.compare import _FEW, BLOCK_ROWS, empty_block, fill_block
 from naysay.kernels.joins.find import _lower, find_four_orders, find_ordered_pair
 from naysay.kernels.joins.removal import match_greedily
-from naysay.kernels.sort import number_pairs, partition_keys, sorted_places, sorted_runs
+from naysay.kernels.sort import dense_ranks, number_pairs, partition_keys, sorted_places, sorted_runs
 from naysay.kernels.trees import dual_tree, kd_tree, range_tree
 from naysay.kernels.trees.zones import build_zones, list_partners
 
@@ -272,6 +272,34 @@ def test_runs_are_sorted_with_their_places() -> None:
             assert starts.tolist() == [0, *runs.tolist(), n_rows]
     order, starts = sorted_runs(nothing, nothing)
     assert (order.size, starts.tolist()) == (0, [0])
+
+
+@pytest.mark.parametrize("n_values", [1, 2, 900, 1 << 20])
+@pytest.mark.parametrize("is_skewed", [False, True])
+def test_runs_of_many_rows_are_sorted_in_parts(n_values: int, is_skewed: bool) -> None:
+    rng = np.random.default_rng(15)
+    n_rows = 150_000
+    major, minor = rng.integers(-5, n_values, (2, n_rows), np.int32)
+    if is_skewed:
+        major[rng.random(n_rows) < 0.95] = 0
+        minor[rng.random(n_rows) < 0.5] = 1
+    nothing = np.empty(0, np.int32)
+    for left, right in ((major, minor), (major, nothing), (nothing, minor)):
+        order, starts = sorted_runs(left, right)
+        assert np.array_equal(order, np.lexsort([column for column in (right, left) if column.size]))
+        runs = np.flatnonzero(np.diff(left[order])) + 1 if left.size else nothing
+        assert starts.tolist() == [0, *runs.tolist(), n_rows]
+
+
+@pytest.mark.parametrize("low", [0, -40, np.iinfo(np.int64).min, np.iinfo(np.int64).max - 99])
+@pytest.mark.parametrize("step", [1, 7, 1 << 40])
+def test_ranks_by_a_table_and_by_a_sort(low: int, step: int) -> None:
+    values = np.random.default_rng(16).integers(0, 99 // min(step, 9), 300)
+    codes = low + (values if low > 0 else step * values)
+    ranks, n_ranks = dense_ranks(codes)
+    distinct, expected = np.unique(codes, return_inverse=True)
+    assert (ranks.tolist(), n_ranks) == (expected.tolist(), distinct.size)
+    assert dense_ranks(codes[:0])[1] == 0
 
 
 def test_texts_that_differ_in_one_byte() -> None:

@@ -20,7 +20,7 @@ from naysay.discovery.evidence import (
     device_named,
 )
 from naysay.discovery.measured import FEWEST_ROWS, percent, sweep
-from naysay.discovery.outcomes import outcomes_of
+from naysay.discovery.outcomes import Outcomes, outcomes_of
 from naysay.discovery.problem import Answer, MeasureTable, Problem, all_of, empty_answer
 from naysay.discovery.ranking import MOST_EXCEPTIONS, SIGNIFICANCE, Ranker, ranker_of
 from naysay.discovery.request import MAX_COMPARISONS, DiscoverRequest, ErrorMeasure, Sweep
@@ -29,7 +29,7 @@ from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import Space, build_space
 from naysay.discovery.support import Conditional, Rows, find_conditional
 from naysay.discovery.vertices import edges_of
-from naysay.plan.cost import process_bytes, still_to_load
+from naysay.plan.cost import process_bytes, release_freed_memory, still_to_load
 from naysay.published import published
 from naysay.rule.describe import describe
 from naysay.rule.model import Column, Constant, Op, Predicate, Row, Rule
@@ -69,7 +69,7 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | Non
             request.require_memory(space, table.n_rows, budget.memory - process_bytes() - still_to_load())
         try:
             with budget.phase("encode"):
-                outcomes = outcomes_of(table, space, request.nulls, budget=budget)
+                outcomes = _encode(table, space, request, budget)
         except Stopped:
             return _nothing_in_time(table, space, request, budget)
         problem, notes = _with_error(Problem.of(space, outcomes, request, budget))
@@ -77,6 +77,14 @@ def discover(table: Table, request: DiscoverRequest, measure: MeasureTable | Non
         answer = replace(answer, notes=(*notes, *answer.notes))
         found = _with_conditional(conclude(problem, answer, method, measure=measure), table, problem)
     return found if measure is None else _measured(found, measure, min(_SECONDS, budget.left))
+
+
+def _encode(table: Table, space: Space, request: DiscoverRequest, budget: Budget) -> Outcomes:
+    """The table ready to be compared. Whoever made a large one, and encoding it, leave much memory that is free."""
+    release_freed_memory(table.n_rows)
+    outcomes = outcomes_of(table, space, request.nulls, budget=budget)
+    release_freed_memory(table.n_rows)
+    return outcomes
 
 
 def _nothing_in_time(table: Table, space: Space, request: DiscoverRequest, budget: Budget) -> Discovery:
@@ -145,7 +153,7 @@ def _with_conditional(found: Discovery, table: Table, problem: Problem) -> Disco
         if budget.late():
             complete = False
             break
-        rule = _conditional_rule(each, table, names, int(outcomes.rows[each.place]))
+        rule = _conditional_rule(each, table, names, outcomes.row_of(each.place))
         if rule is not None and (request.is_narrowed or len(rule.predicates) <= (request.max_predicates or 4)):
             surprise = each.surprise - tries
             near = (each.near if each.fact.left else each.n_rows,)

@@ -87,7 +87,7 @@ _ORDERED_PER_SECOND = 20_000_000
 DIRECT_BITS = 26
 _BLOCK_ROWS = 64
 _BLOCK_PAIRS = 1 << 23
-_PORTION_ROWS = 1 << 20
+_PORTION_ROWS = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _on_cuda(outcomes: Outcomes, budget: Budget | None) -> Evidence | None:
     """The evidence of the unordered pairs of distinct rows, counted by a GPU; None if the budget stopped it."""
     from naysay.kernels.evidence.gpu import CountStopped, count_pairs
 
-    layout, weights = outcomes.layout, outcomes.weights
+    layout, weights = outcomes.layout, _written_out(outcomes.weights)
     sides = outcomes.left, outcomes.right, weights, weights
     is_stopped = None if budget is None else budget.stopped
     try:
@@ -160,6 +160,11 @@ def between(left: Outcomes, right: Outcomes, budget: Budget | None = None) -> Ev
     The two have one layout and no row in common. The mirror of the codes is the evidence of the pairs (s, t).
     """
     return count_blocks(left, right, list(rectangle(left.n_rows, right.n_rows)), budget)
+
+
+def _written_out(weights: Int64Array) -> Int64Array:
+    """Weights as kernels want them: `outcomes.ones` has only one in memory."""
+    return np.require(weights, requirements=["C", "W"])
 
 
 def triangle(n_rows: int) -> Iterator[Block]:
@@ -207,12 +212,13 @@ def count_blocks(
         todo.put(batch)
     direct = layout.n_words == 1 and layout.n_bits <= DIRECT_BITS and n_pairs >> layout.n_bits > 0
     control = np.zeros(1, np.int64)
+    weights = _written_out(left.weights), _written_out(right.weights)
 
     def stop() -> None:
         control[0] = 1
 
     def work() -> Evidence | None:
-        arrays = (left.left, right.right, layout.masks, layout.spans), (left.weights, right.weights)
+        arrays = (left.left, right.right, layout.masks, layout.spans), weights
         keys = np.empty((1 if direct else 1 << 13, layout.n_words), np.int32)
         n_codes = 1 << layout.n_bits if direct else len(keys) + 1
         seen = np.zeros(0 if counted or not direct else n_codes, np.uint8)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from mmap import ACCESS_COPY, mmap
 
 import numpy as np
 
@@ -30,6 +31,8 @@ from naysay.table import Table
 BITS_PER_WORD = 31
 # The rows that tell how often two values of a comparison are equal.
 _CHANCE_ROWS = 1 << 16
+# A column of so many bytes gets memory of its own.
+_OWN_BYTES = 1 << 22
 
 
 class FieldKind(Enum):
@@ -75,14 +78,15 @@ class Outcomes:
     """A table ready to be compared with itself, row with row.
 
     `left` and `right` are the sides that `kernels.evidence` describes (the same array if no comparison needs
-    two), `weights` the number of equal rows behind each place, `rows` the number of the first of them.
+    two), `weights` the number of equal rows behind each place, `rows` the number of the first of them; None if each
+    place is that of its row.
     """
 
     layout: CodeLayout
     left: Int32Array
     right: Int32Array
     weights: Int64Array
-    rows: Int64Array
+    rows: Int64Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -102,7 +106,16 @@ class Outcomes:
         """Some of the rows, each with a weight of one."""
         left = _taken(self.left, places)
         right = left if self.right is self.left else _taken(self.right, places)
-        return Outcomes(self.layout, left, right, np.ones(places.size, np.int64), self.rows[places])
+        return Outcomes(self.layout, left, right, ones(places.size), places if self.rows is None else self.rows[places])
+
+    def row_of(self, place: int) -> int:
+        """The number of the first row at a place."""
+        return place if self.rows is None else int(self.rows[place])
+
+
+def ones(n_rows: int) -> Int64Array:
+    """A weight of one for each row, which takes no memory; read-only."""
+    return np.broadcast_to(np.int64(1), n_rows)
 
 
 def _taken(side: Int32Array, places: Int64Array) -> Int32Array:
@@ -169,9 +182,9 @@ def outcomes_of(
     _go_on(budget)
     chosen = slice(table.n_rows) if distinct is None else distinct[0]
     left, right = _sides(lines, layout, chosen, two_sided=any(pair.across for pair in space.comparisons))
-    # Made last of all: above the lines in memory they would keep what those leave from going back to the system.
-    rows, weights = distinct or (np.arange(table.n_rows), np.ones(table.n_rows, np.int64))
-    return Outcomes(layout, left, right, weights, rows)
+    if distinct is None:
+        return Outcomes(layout, left, right, ones(table.n_rows))
+    return Outcomes(layout, left, right, distinct[1], distinct[0])
 
 
 def _go_on(budget: Budget) -> None:
@@ -205,8 +218,18 @@ def _columns(table: Table, space: Space, nullable: Collection[str], budget: Budg
         _go_on(budget)
         for name, codes in zip(names, Table(table.arrow).ranks(names, ordered=ordered), strict=True):
             valid = np.ones(table.n_rows, np.bool_) if codes.valid is None and name in nullable else codes.valid
-            columns[name] = _Column(codes.values.astype(np.int32), valid)
+            columns[name] = _Column(_own_pages(codes.values), valid)
     return columns
+
+
+def _own_pages(values: Int64Array) -> Int32Array:
+    """A narrow copy of codes, in memory that goes back to the system once it is freed: the heap may keep it."""
+    n_bytes = 4 * values.size
+    if n_bytes < _OWN_BYTES:
+        return values.astype(np.int32)
+    narrow = np.frombuffer(mmap(-1, n_bytes, access=ACCESS_COPY), np.int32)
+    narrow[:] = values
+    return narrow
 
 
 def families(space: Space) -> list[tuple[tuple[str, ...], bool]]:

@@ -46,6 +46,8 @@ from naysay.rule.model import Nulls, Op, Rule, Status
 CountPairs = Callable[[Rule], int | None]
 
 SIGNIFICANCE = 0.05
+# Rows whose values are counted at once.
+_COUNTED_ROWS = 1 << 20
 # A rule of one predicate has no others to be independent of: it is tested as if every second pair satisfied it.
 _ALONE = 0.5
 # Ranking looks at the shortest rules, as many as it can hold against the evidence in about a second.
@@ -604,4 +606,9 @@ def _largest(side: Int32Array, number: int, outcomes: Outcomes) -> int:
     if field.missing and field.kind is not FieldKind.ORDER_OR_NULL:
         valid = (side[n_fields + field.word] & field.missing) == 0
         values, weights = values[valid], weights[valid]
-    return int(np.bincount(values, weights=weights).max()) if values.size else 0
+    counts = np.zeros(int(values.max(initial=-1)) + 1)
+    # Part by part: numpy makes wider copies of both.
+    for start in range(0, values.size, _COUNTED_ROWS):
+        part = slice(start, start + _COUNTED_ROWS)
+        counts += np.bincount(values[part], weights=weights[part], minlength=counts.size)
+    return int(counts.max(initial=0))

@@ -50,6 +50,7 @@ from naysay.discovery.problem import (
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.verify import BUDGET, Costs, Pair, TooLong, Verifier, choose_sets, equality_masks, settled_by
 from naysay.discovery.vertices import edges_of, is_among, missing_some, sorted_unique, to_int
+from naysay.plan.cost import release_freed_memory
 from naysay.rule.model import Rule
 
 SAMPLE_ROWS = 3000
@@ -468,6 +469,7 @@ class SelectiveSearch:
         while True:
             try:
                 pair = self.verifier.find(cover, budget)
+                release_freed_memory(self.costs.n_rows)
             except TooLong:
                 budget *= 8
                 if self.costs.seconds_of(mask) < self.costs.search_seconds(budget):

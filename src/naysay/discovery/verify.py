@@ -31,7 +31,7 @@ BUDGET = 40_000_000
 _STEPS_PER_ROW = 48
 _GAVE_UP: Pair = (-2, -2)
 # What is kept between candidates, per row and at least.
-_KEPT_BYTES_PER_ROW = 16
+_KEPT_BYTES_PER_ROW = 8
 _FEWEST_KEPT_BYTES = 32 << 20
 # A tree over two columns has a cell for each pair of their values: the most of these.
 _TREE_CELLS = 1 << 20

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from naysay.arrays import BoolArray, Int64Array, UInt64Array
+from naysay.arrays import BoolArray, Int32Array, Int64Array, UInt64Array
 from naysay.discovery.problem import Problem
 from naysay.discovery.verify import _PAIRS_PER_SECOND
 from naysay.discovery.vertices import to_int
@@ -97,19 +97,19 @@ class BatchProver(Prover):
         """Find out which new rows repeat an old row in some fields; where that would be few, not of all old rows."""
         from naysay.kernels.evidence.agree import are_new
 
-        rows, n_old = self._rows.left[:, : self._rows.n_rows], self._n_old
+        n_old, first = self._n_old, self._n_old // _FIRST_PART
         missing = sorted(wanted - self._fresh_in.keys())
 
+        def lines(fields: tuple[int, ...], start: int, stop: int) -> Int32Array:
+            return np.ascontiguousarray(self._rows.left[:, start:stop][list(fields)])
+
         def look_up(fields: tuple[int, ...]) -> BoolArray:
-            lines = rows[list(fields)]
-            few, first = np.ascontiguousarray(lines[:, n_old:]), n_old // _FIRST_PART
-            found: BoolArray = are_new(few, np.ascontiguousarray(lines[:, :first]))
+            few = lines(fields, n_old, self._rows.n_rows)
+            found: BoolArray = are_new(few, lines(fields, 0, first))
             places = np.flatnonzero(found)
             # As many will be left as if each part of the old rows repeated the same share.
             if places.size and self._n_new * (places.size / self._n_new) ** _FIRST_PART <= self._most_rows():
-                found[places] = are_new(
-                    np.ascontiguousarray(few[:, places]), np.ascontiguousarray(lines[:, first:n_old])
-                )
+                found[places] = are_new(np.ascontiguousarray(few[:, places]), lines(fields, first, n_old))
             return found
 
         found = run_tasks([partial(look_up, fields) for fields in missing], self.problem.budget.threads)

@@ -175,7 +175,7 @@ def to_rules(
 ) -> Rules:
     """The covers that are rules, short ones first, given the evidence that they cover."""
     nothing = np.zeros((fields.n_lines, 0), np.int32)
-    no_rows = Outcomes(fields.layout, nothing, nothing, np.empty(0, np.int64), np.empty(0, np.int64))
+    no_rows = Outcomes(fields.layout, nothing, nothing, np.empty(0, np.int64))
     problem = Problem(fields.space, no_rows, vertices, settings.request, most)
     found, _ = finish_rules(problem, covers, edges, np.ones(len(edges), np.int64) if counts is None else counts)
     error = settings.request.error

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.discovery.fields import Codes, Coding, Fields, chances_of, fields_of, n_nulls
-from naysay.discovery.outcomes import CodeLayout, Outcomes
+from naysay.discovery.outcomes import CodeLayout, Outcomes, ones
 from naysay.discovery.space import Space
 from naysay.live.layout import Layout
 from naysay.live.table import LiveTable, TableChange
@@ -44,7 +44,7 @@ class EncodedRows:
         n_rows = self.n_rows
         left = self.left[:, :n_rows]
         right = left if self.right is self.left else self.right[:, :n_rows]
-        return Outcomes(layout, left, right, np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64))
+        return Outcomes(layout, left, right, ones(n_rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,7 @@ class Relation:
 
     def outcomes(self) -> Outcomes:
         """All rows as discovery wants them, with room beyond them."""
-        n_rows = self.n_rows
-        weights, places = np.ones(n_rows, np.int64), np.arange(n_rows, dtype=np.int64)
-        return Outcomes(self.fields.layout, self._left, self._right, weights, places)
+        return Outcomes(self.fields.layout, self._left, self._right, ones(self.n_rows))
 
     def column_codes(self, rows: EncodedRows) -> dict[str, Int64Array]:
         """The codes of some rows by column; they are void once `version` has changed."""

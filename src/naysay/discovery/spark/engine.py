@@ -253,7 +253,7 @@ def fields_from(profile: Profile, space: Space, nulls: Nulls) -> Fields:
 def _without_rows(fields: Fields, n_rows: int) -> Outcomes:
     """What the driver knows of the rows: how many there are."""
     nothing = np.zeros((fields.n_lines, 1), np.int32)
-    return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64), np.zeros(1, np.int64))
+    return Outcomes(fields.layout, nothing, nothing, np.array([n_rows], np.int64))
 
 
 def _solve(

@@ -80,7 +80,7 @@ def outcomes_in(table: Table, fields: Fields, weights: Int64Array) -> Outcomes:
     left = np.zeros((fields.n_lines, table.n_rows), np.int32)
     right = np.zeros_like(left) if fields.two_sided else left
     fields.fill(codes_of(table, fields.space), left, right, 0)
-    return Outcomes(fields.layout, left, right, weights, np.arange(table.n_rows))
+    return Outcomes(fields.layout, left, right, weights)
 
 
 def codes_of(table: Table, space: Space) -> Codes:

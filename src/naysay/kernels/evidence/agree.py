@@ -10,7 +10,7 @@ import numpy as np
 from naysay.arrays import BoolArray, Int32Array, Int64Array
 from naysay.kernels.bits import GOLDEN
 from naysay.kernels.compile import kernel
-from naysay.kernels.sort import table_bits
+from naysay.kernels.sort import bounds, table_bits
 
 _EMPTY = -1
 
@@ -54,10 +54,30 @@ def _place_rows(few: Int32Array) -> tuple[Int64Array, Int64Array, np.uint64]:
 @kernel
 def match_rows(few: Int32Array, many: Int32Array) -> tuple[Int64Array, Int64Array]:
     """For each of the few and of the many the first of the few that it agrees with; -1 if none. O(n) expected."""
+    if few.shape[0] == 1 and few.shape[1] > 0:
+        low, high = bounds(few[0])
+        if np.int64(high) - low < few.shape[1] + many.shape[1]:
+            return _match_codes(few[0], many[0], low, high)
     first, slots, shift = _place_rows(few)
     matched = np.empty(many.shape[1], np.int64)
     for row in range(many.shape[1]):
         matched[row] = slots[_find_slot(few, slots, shift, many, row)]
+    return first, matched
+
+
+@kernel
+def _match_codes(few: Int32Array, many: Int32Array, low: int, high: int) -> tuple[Int64Array, Int64Array]:
+    """The same for one column whose codes among the few lie close together: by a table with a place for each."""
+    places = np.full(np.int64(high) - low + 1, _EMPTY, np.int64)
+    first, matched = np.empty(few.size, np.int64), np.full(many.size, _EMPTY, np.int64)
+    for row in range(few.size):
+        place = np.int64(few[row]) - low
+        if places[place] == _EMPTY:
+            places[place] = row
+        first[row] = places[place]
+    for row in range(many.size):
+        if low <= many[row] <= high:
+            matched[row] = places[np.int64(many[row]) - low]
     return first, matched
 
 
