@@ -32,7 +32,8 @@ CALLS = {
     *("yaml.full_load", "yaml.load_all", "yaml.unsafe_load_all", "pandas.read_pickle", "numpy.fromfile", "compile"),
 }
 LOADERS = {"yaml.Loader", "yaml.UnsafeLoader", "yaml.FullLoader", "yaml.CLoader"}
-# Text that runs as SQL or as a template must be a constant of the source, or one in which `with_names` quotes names.
+# Text that runs as SQL or as a template must be a constant of the source, or one in which `with_names` quotes names, or
+# pass through `own`, which refuses what no text of our own has.
 RUNS_TEXT = {"execute", "executemany", "sql", "expr", "selectExpr", "from_string"}
 
 
@@ -40,7 +41,10 @@ def faults(file: str, source: str) -> list[str]:
     """What a file does although none of our files may."""
     tree = ast.parse(source)
     found = [f"{line}: {module}" for line, module in imported_modules(file, tree) if _is_kept_out(file, module)]
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in {"expr", "selectExpr"} and id(node) not in called:
+            found.append(f"{node.lineno}: passes on {node.attr}")
         if isinstance(node, ast.Attribute) and dotted(node) in LOADERS:
             found.append(f"{node.lineno}: {dotted(node)}")
         if not isinstance(node, ast.Call):
@@ -66,9 +70,18 @@ def _is_kept_out(file: str, module: str) -> bool:
 def _is_constant(call: ast.Call) -> bool:
     if not call.args:
         return False
-    text = call.args[0]
+    # Other calls take parameters behind the text.
+    texts = call.args if isinstance(call.func, ast.Attribute) and call.func.attr == "selectExpr" else call.args[:1]
+    return all(map(_is_written, texts))
+
+
+def _is_written(text: ast.expr) -> bool:
+    if isinstance(text, ast.Starred) and isinstance(text.value, ast.Call) and dotted(text.value.func) == "map":
+        return dotted(text.value.args[0]) == "own"
     if isinstance(text, ast.Call) and dotted(text.func) == "with_names":
         return _is_constant(text)
+    if isinstance(text, ast.Call) and dotted(text.func) == "own":
+        return True
     return isinstance(text, ast.Constant)
 
 
@@ -93,6 +106,10 @@ def test_nothing_but_data_comes_in_and_nothing_goes_out(file: str) -> None:
         "connection.execute(f'select {name}')",
         "connection.execute('select ' + name)",
         "spark.sql(text)",
+        "F.expr(f'{name} > 0')",
+        "data.select(*map(F.expr, texts))",
+        "data.selectExpr('a', text)",
+        "data.selectExpr(*texts)",
         "connection.execute(with_names(text, name))",
         "connection.execute(other_names('select {}', name))",
         "yaml.load(text, Loader=yaml.Loader)",

@@ -8,6 +8,7 @@ are exact: `comparable`. It is null exactly if the value is null.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -57,7 +58,7 @@ class Comparisons:
         type_, wanted = self.frame.type_of(name), self.frame.type_of(other)
         if _is_comparable(type_, wanted):
             # As text, because PySpark calls Java ten times for a column and for each of its methods.
-            return F.expr(f"{name} as {alias}" if alias else name)
+            return F.expr(own(f"{name} as {alias}" if alias else name))
         found = comparable(F.col(name), type_, wanted)
         return found.alias(alias) if alias else found
 
@@ -84,7 +85,7 @@ class Comparisons:
         if self.nulls is Nulls.SQL:
             must_have_value += join.key + join.differs
         names = dict.fromkeys(part.left if left else part.right for part in must_have_value)
-        has_values = [F.expr(" and ".join(f"{name} is not null" for name in names))] if names else []
+        has_values = [F.expr(own(" and ".join(f"{name} is not null" for name in names)))] if names else []
         return every([*map(self.holds, filters), *has_values])
 
     def meets_itself(self, join: Join) -> Expression:
@@ -313,6 +314,21 @@ def _against_floats(column: Expression, number: Fraction | float) -> tuple[Expre
         return column < F.lit(nearest), column == F.lit(nearest)
     below = nearest < number
     return (column <= F.lit(nearest) if below else column < F.lit(nearest)), F.lit(False)
+
+
+# Names of columns in naysay's plans, numbers, functions and operators. No comments, and no text constants.
+_OWN = re.compile(r"(?:\w|`\w+`(?!`)|[ (),*+<>=&]|-(?!-))*", re.ASCII)
+
+
+def own(text: str) -> str:
+    """An expression as text that is put together for Spark to parse; any other text that Spark parses is a constant.
+
+    In naysay's plans the columns of a table are called c0, c1, ..., so the text never needs a name or value of the
+    user's. Characters that only those would bring along are refused.
+    """
+    if _OWN.fullmatch(text) is None:
+        raise AssertionError(f"an expression of our own must not contain this: {text}")
+    return text
 
 
 def hash_text(names: Sequence[str]) -> str:

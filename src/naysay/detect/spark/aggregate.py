@@ -26,7 +26,7 @@ from naysay.detect.spark.worker import BLAME, SUSPECT
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
-from naysay.spark.expressions import hash_of, hash_text
+from naysay.spark.expressions import hash_of, hash_text, own
 from naysay.spark.versions import union
 
 Number = TypeVar("Number", int, Expression)
@@ -145,7 +145,7 @@ def _key_groups(plan: RulePlan) -> DataFrame:
     sums = [f"sum({limb}) as {name}" for limb, name in zip(product_limbs("c", "c"), _SAME, strict=True)]
     sums = ["sum(c) as n", *sums, "max(c) as most", "count(1) as `values`"]
     # As text, like all that has names of ours only: each operator on a column takes PySpark several calls of Java.
-    return value_groups(plan).groupBy(*_key_names(plan)).agg(*map(F.expr, sums))
+    return value_groups(plan).groupBy(*_key_names(plan)).agg(*(F.expr(own(text)) for text in sums))
 
 
 def _keys(plan: RulePlan) -> list[Expression]:
@@ -316,7 +316,7 @@ def sums_branch(number: int, rows: DataFrame, sums: Mapping[str, str]) -> DataFr
     """One row of all the sums over some rows, as text by their names; 0 for those that the branch does not have."""
     columns = [f"{sums.get(name, '0L')} as `{name}`" for name in _NUMBERS]
     sample = sums.get("sample", "cast(array() as array<bigint>)")
-    return rows.selectExpr(f"{number} as rule", *columns, f"{sample} as sample")
+    return rows.selectExpr(*map(own, [f"{number} as rule", *columns, f"{sample} as sample"]))
 
 
 def _sample(hashed: str, n_sample: int) -> str:
