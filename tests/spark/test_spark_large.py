@@ -143,6 +143,8 @@ def test_answers_do_not_depend_on_hashes(
     """All hashes collide: grouping, samples, giant groups and row identities that relied only on hashes would fail."""
     for module in (spark_aggregate, spark_blocks, spark_causes, spark_discover, spark_kernels, spark_sample):
         monkeypatch.setattr(module, "hash_of", lambda columns: F.lit(HASH_OF_NOTHING).cast("bigint"))
+    for module in (spark_aggregate, spark_kernels):
+        monkeypatch.setattr(module, "hash_text", lambda names: f"{HASH_OF_NOTHING}L")
     monkeypatch.setattr(spark_identity, "_content", lambda frame: F.lit("same"))
     table, rules, nulls = draw(9_000 + seed, 4)
     judge_check(spark, table, rules, nulls, sizes, causes=True)

@@ -127,12 +127,12 @@ def java_calls(spark: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 GROUPED = [
-    ("key(a, b)", "select sum(c * (c - 1)) from (select count(*) c from {} group by a, b)", 80, "ab"),
+    ("key(a, b)", "select sum(c * (c - 1)) from (select count(*) c from {} group by a, b)", 95, "ab"),
     (
         "a, b -> c",
         "select sum(n * n - squares) from (select sum(c) n, sum(c * c) squares from "
         "(select a, b, c as v, count(*) c from {} group by a, b, c) group by a, b)",
-        130,
+        145,
         "abc",
     ),
 ]

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, Window
-from pyspark.sql import Row as Record
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -27,7 +26,7 @@ from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Order
 from naysay.rule.model import Row
 from naysay.spark.expressions import hash_of, hash_text, own
-from naysay.spark.versions import union
+from naysay.spark.versions import to_arrow, union
 
 Number = TypeVar("Number", int, Expression)
 
@@ -96,7 +95,8 @@ def collect_sums(branches: Sequence[DataFrame]) -> dict[int, Sums]:
     """Run all branches as one job; the sums of each by its number."""
     if not branches:
         return {}
-    return {row["rule"]: _read_sums(row) for row in union(branches).collect()}
+    # Not `collect()`: an interrupt would find py4j in the middle of a call that waits for the job.
+    return {row["rule"]: _read_sums(row) for row in to_arrow(union(branches)).to_pylist()}
 
 
 def count_branch(plan: RulePlan) -> DataFrame:
@@ -325,7 +325,7 @@ def _sample(hashed: str, n_sample: int) -> str:
     return f"array({', '.join(least)})"
 
 
-def _read_sums(row: Record) -> Sums:
+def _read_sums(row: dict[str, Any]) -> Sums:
     sample: Iterable[int | None] = row["sample"] or ()
     return Sums(
         from_limbs([row[name] for name in _LIMBS]),
