@@ -2,20 +2,18 @@
 
     python benchmarks/limits.py [--seconds 1,3,10] [--tables columns,Adult,...] [--data FOLDER]
 
-Each run has a process of its own, forked after one that loads the kernels. `allowed` is 1.1 times the limit plus a
-second. `complete up to` is the number of predicates up to which no rule is missing; for Adult, `short` counts the rules
-of two predicates that the answer has (the table has three). "many rules" has no limit: it shows what the check for
-rules that no table could break costs.
+Kernels are loaded before, which comes on top of a limit. `allowed` is 1.1 times the limit plus a second. `complete up
+to` is the number of predicates up to which no rule is missing; for Adult, `short` counts the rules of two predicates
+that the answer has (the table has three). "many rules" has no limit: it shows what the check for rules that no table
+could break costs.
 """
 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -69,24 +67,12 @@ CASES = {
 }
 
 
-def measure(table: pa.Table, options: dict[str, Any], to: Connection) -> None:
+def run(table: pa.Table, options: dict[str, Any]) -> tuple[float, int, int | None, int]:
     start = time.perf_counter()
     found = naysay.discover(table, threads=2, **options)
     seconds = time.perf_counter() - start
     n_short = sum(len(rule.predicates) == 2 for rule in found.rules)
-    to.send((seconds, len(found.rules), found.complete_up_to, n_short))
-
-
-def run(table: pa.Table, options: dict[str, Any]) -> tuple[float, int, int | None, int]:
-    receive, send = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=measure, args=(table, options, send))
-    process.start()
-    send.close()
-    try:
-        result: tuple[float, int, int | None, int] = receive.recv()
-    finally:
-        process.join()
-    return result
+    return seconds, len(found.rules), found.complete_up_to, n_short
 
 
 def main() -> None:
@@ -103,7 +89,7 @@ def main() -> None:
         if not any(part in name for part in wanted):
             continue
         table = case.table(args.data)
-        # Once for the kernels, which are compiled or loaded on top of the limit.
+        # Once for the kernels.
         naysay.discover(table, threads=2, max_seconds=3.0, **case.options)
         for limit in map(float, args.seconds.split(",")):
             seconds, n_rules, complete, n_short = run(table, {**case.options, "max_seconds": limit})

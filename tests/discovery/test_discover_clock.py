@@ -14,7 +14,7 @@ import pytest
 
 import naysay
 from naysay.budget import Budget, Stopped
-from naysay.discovery import cover, shortest
+from naysay.discovery import cover, evidence, measured, shortest
 from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import conclude, solve
 from naysay.discovery.evidence import all_pairs
@@ -398,3 +398,26 @@ def test_so_many_columns_are_not_compared_with_each_other() -> None:
     # The space of a paper stays what it is.
     with pytest.raises(UsageError, match="more than the 1,000 that discovery can handle"):
         naysay.discover(numbers(8, 60, 3), space="incdc", max_predicates=1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("_EXTENDED_PER_SECOND", 0), ("_MOST_CANDIDATES", 0)])
+def test_too_many_rules_to_choose_an_error_do_not_end_the_search(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: int
+) -> None:
+    table = numbers(200, 3, 20)
+    expected = naysay.discover(table, error=0).rules
+    monkeypatch.setattr(measured, name, value)
+    found = naysay.discover(table, error="auto", max_seconds=1e6)
+    assert not found.partial
+    assert set(found.rules) == set(expected)
+    assert found.notes == ("there was no time to choose an error, so rules that hold exactly are shown",)
+
+
+def test_outcomes_of_threads_are_not_put_in_order_if_there_is_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = from_frame(numbers(300, 3, 50))
+    outcomes = outcomes_of(data, build_space(data, None, Scope()), Nulls.SQL)
+    monkeypatch.setattr(evidence, "_ORDERED_PER_SECOND", 0)
+    monkeypatch.setattr(evidence, "merge", lambda _: pytest.fail("put in order"))
+    budget = Budget(1e6, threads=2)
+    assert all_pairs(outcomes, budget) is None
+    assert budget.reason == "time limit"

@@ -120,10 +120,9 @@ def all_pairs(outcomes: Outcomes, budget: Budget | None = None, *, device: Devic
         half = _on_cuda(outcomes, budget)
     else:
         half = count_blocks(outcomes, outcomes, list(triangle(outcomes.n_rows)), budget)
-    if half is None:
-        return None
-    if budget is not None and not in_time(2 * len(half), outcomes.layout, budget):
-        budget.stop("time limit")
+    if half is None or (budget is not None and not in_time(2 * len(half), outcomes.layout, budget)):
+        if budget is not None:
+            budget.stop("time limit")
         return None
     evidence = merge([half, mirror_of(half, outcomes.layout), equal_rows(outcomes)])
     if evidence.n_pairs != outcomes.n_pairs:
@@ -193,7 +192,7 @@ def count_blocks(
     *,
     counted: bool = True,
 ) -> Evidence | None:
-    """Count the codes of all pairs in the given blocks; None if it was stopped.
+    """Count the codes of all pairs in the given blocks; None if it was stopped, or has no time to put them in order.
 
     A block is (left start, left stop, right start, right stop, once), `once` as in `evidence.pairs`. Each thread
     has counters of its own, added up at the end; so tasks elsewhere may take other blocks and merge in the same way.
@@ -243,7 +242,11 @@ def count_blocks(
 
     workers = [work] * max(1, min(1 if budget is None else budget.threads, len(batches)))
     parts = [part for part in run_all(workers, budget, on_stop=stop, on_tick=tick) if part is not None]
-    return merge(parts) if todo.empty() and len(parts) == len(workers) else None
+    if not todo.empty() or len(parts) < len(workers):
+        return None
+    if budget is not None and not in_time(sum(map(len, parts)), layout, budget):
+        return None
+    return merge(parts)
 
 
 def _batches(blocks: Int64Array, sizes: Int64Array) -> list[Int64Array]:

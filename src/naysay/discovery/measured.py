@@ -611,7 +611,8 @@ def sweep(problem: Problem) -> SweepResult | None:
         is_short = len(covers) and problem.vertices.n_groups(covers).max() <= 1
         return square.removed(covers, n_rows if is_short else most, budget)
 
-    search = LevelSearch(problem, evaluate, 0)
+    # Only the look is over if there are too many rules to measure.
+    search = LevelSearch(replace(problem, budget=budget), evaluate, 0)
     if not search.run(2) and budget.stopped():
         return None
     return _of_values(_clear_values(problem, search, n_rows, most), n_rows, outcomes.n_table_rows)
