@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import threading
 
 import numpy as np
@@ -49,7 +48,7 @@ class BlockSearch:
         if bound.mirror:
             # The same rows: what is close on one side is close on the other.
             self._places = right_places
-            self._left = self._right if _is_alike(bound) else _along(bound.left, right_places)
+            self._left = self._right if bound.has_same_sides else _along(bound.left, right_places)
         else:
             self._left, self._places = build_blocks(_features(bound.left))
         self._sums = np.arange(bound.right.n_rows + 1)
@@ -124,11 +123,6 @@ class BlockSearch:
 
     def _run(self, chosen: Int64Array, work: Int64Array, found: Int64Array, own: Int64Array) -> int:
         return count_blocks(self._left, self._right, self._sums, self._n_orders, chosen, work, found, own, stop_flag())
-
-
-def _is_alike(bound: BoundJoin) -> bool:
-    """Whether both sides of a mirrored join have the same codes in the orders, too, as strict orders have."""
-    return all(map(operator.is_, bound.left.order, bound.right.order))
 
 
 def _along(side: Side, places: Int64Array) -> Blocks:

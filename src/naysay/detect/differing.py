@@ -238,10 +238,8 @@ class GroupComparison:
 
     def _begin(self) -> None:
         left_side, right_side = self.bound.left, self.bound.right
-        orders = zip(left_side.order, right_side.order, strict=True)
-        same = self.bound.mirror and all(one is other for one, other in orders)
         self.left_features = _features(left_side)
-        self.right_features = self.left_features if same else _features(right_side)
+        self.right_features = self.left_features if self.bound.has_same_sides else _features(right_side)
         self.each = np.ones(right_side.n_rows, np.int64) if self.weights is None else self.weights
         left = _Part(np.arange(self.bound.left.n_rows), self.bound.left.key)
         right = left if self.bound.mirror else _Part(np.arange(self.bound.right.n_rows), self.bound.right.key)

@@ -167,9 +167,8 @@ def count_dependency(key: Int64Array, n_keys: int, values: Int64Array, n_values:
 
 def count_grouped(bound: BoundJoin) -> int | None:
     """Count under a key and two orders group by group; None unless rules share the groups and that is quicker."""
-    left, right, memo = bound.left, bound.right, bound.memo
-    is_one_side = bound.mirror and all(one is other for one, other in zip(left.order, right.order, strict=True))
-    if not memo.shares or not is_one_side or bound.n_keys > left.n_rows or left.n_rows > _MAX_COUNT:
+    left, memo = bound.left, bound.memo
+    if not memo.shares or not bound.has_same_sides or bound.n_keys > left.n_rows or left.n_rows > _MAX_COUNT:
         return None
     orders = _ranges(bound)
     if _are_few(_bits(bound.n_keys) + sum(order.n_bits for order in orders), left.n_rows):

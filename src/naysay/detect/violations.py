@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-
 import numpy as np
 
 from naysay.arrays import MAX_CODES, Int64Array
@@ -159,7 +157,7 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         left_side, right_side = collapse_sides(bound, left.key, right.key)
         point = find_two((left_side.key, left_side.x, left_side.y), (right_side.key, right_side.x, right_side.y))
         return None if point < 0 else int(left_side.places[left_side.starts[point]])
-    if shape == (2, 1) and bound.mirror and all(map(operator.is_, left.order, right.order)):
+    if shape == (2, 1) and bound.has_same_sides:
         x, y = left.order
         places = sorted_once(left.key, x, bound.memo)
         starts = np.flatnonzero(np.diff(left.key[places], prepend=-1, append=-1))

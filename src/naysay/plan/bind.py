@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -113,6 +114,11 @@ class BoundJoin:
     symmetric: bool
     memo: Memo = field(default_factory=NoMemo, compare=False, repr=False)
     equalities: tuple[tuple[Int64Array, Int64Array], ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def has_same_sides(self) -> bool:
+        """Whether both sides are the same, their orders included, as they are for strict orders of single columns."""
+        return self.mirror and all(map(operator.is_, self.left.order, self.right.order))
 
     def swapped(self) -> BoundJoin:
         """The same pairs seen from the other side."""
