@@ -412,7 +412,7 @@ _DOING = {
 
 def _show_progress(waiting: Waiting) -> Callable[[Progress], None]:
     def show(progress: Progress) -> None:
-        found = f", {progress.n_rules:,} rule{'' if progress.n_rules == 1 else 's'} so far" if progress.n_rules else ""
+        found = f", {counted(progress.n_rules, 'rule')} so far" if progress.n_rules else ""
         doing = _DOING.get(progress.phase, progress.phase)
         waiting.update(f"{doing}{found} (Ctrl-C to stop and show the rules found so far)", progress.done)
 
