@@ -6,10 +6,15 @@ rows take every route; `BOUND` is to `SIZES` what 2,500,000 rows are to the defa
 
 from __future__ import annotations
 
+import datetime
+import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from tables import to_spark
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
@@ -27,7 +34,7 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.spark import conflicts, grid, key_groups, worker
 from naysay.detect.spark.engine import SparkEngine
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import Strips, cut, sort_key
+from naysay.detect.spark.strips import Cut, Strips, find_strips, plain
 from naysay.discovery.request import DiscoverRequest
 from naysay.discovery.spark.engine import Blocks, discover
 from naysay.discovery.spark.spread import SpreadSizes
@@ -240,6 +247,22 @@ def test_strips_send_a_row_once_for_each_order_at_any_size(spark: Any, measured:
             engine.count([rule], CheckOptions())
         # The answers of the tasks travel, too.
         assert n_rows < travelled(stages) <= 2.05 * n_rows
+        assert largest(stages) <= BOUND
+
+
+def test_each_of_many_giant_groups_has_strips_of_its_frequent_values(spark: Any, measured: Measure) -> None:
+    """These decide the second order by themselves, so that a row travels once: for the first one."""
+    rng, n_rows = np.random.default_rng(4), 9_000
+    table = pa.table({"k": np.arange(n_rows) % 9, "x": rng.permutation(n_rows), "y": rng.integers(0, 3, n_rows)})
+    table = table.append_column("z", table.column("k"))
+    for rule in (f"not(t.k == s.k and {MONOTONE})", f"not({MONOTONE} and t.z != s.z)"):
+        with measured() as stages:
+            found = SparkEngine(to_spark(spark, table), replace(SIZES, n_strips=16)).count(
+                [naysay.parse(rule)], CheckOptions()
+            )
+        assert found == [naysay.count(table, rule)]
+        n_terms = rule.count("!=") + 1
+        assert n_rows <= travelled(stages) <= 1.1 * n_terms * n_rows
         assert largest(stages) <= BOUND
 
 
@@ -462,18 +485,70 @@ def test_discovery_refuses_to_compare_more_pairs_than_spark_can_run(spark: Any) 
         discover(to_spark(spark, table), DiscoverRequest(method="all-pairs"), Blocks(rows=100, most_tasks=50))
 
 
-def test_the_strips_of_a_group_are_those_of_group_and_value() -> None:
-    """A row finds its strip by the cuts of its own group, which lie one after the other."""
-    rng = np.random.default_rng(5)
-    rows = [{"group": int(rng.choice([-7, 0, 9])), "value": float(rng.integers(0, 12))} for _ in range(400)]
-    cuts = cut(rows, 20)
+# Values of each type in their order: Spark's, not Python's, for NaN, the two zeros and text.
+SORTED = {
+    "double": [-math.inf, -1.5, 0.0, 0.1, 1e300, math.inf, math.nan],
+    "string": ["", "B", "a", "b", "\u00e9", "\uffee", "\U0001f600"],
+    "decimal(38,10)": [Decimal(x) for x in ("-1234567890123456789012345678.0000000001", "-1", "0", "1E-10", "7", "8")],
+    "date": [datetime.date(year, 1, 1) for year in (1, 1500, 1969, 1970, 2024, 9999)],
+    "timestamp_ntz": [datetime.datetime(year, 1, 1, 0, 0, 0, year) for year in (1, 1900, 1970, 2024, 9999)],
+    "bigint": [-(2**63), -1, 0, 1, 2**63 - 1],
+    "struct<a:double,b:bigint>": [{"a": a, "b": b} for a in (-1.0, 2.0, math.nan) for b in (-(2**63), 5)],
+}
 
-    def place(key: Any, among: Strips) -> int:
-        limits = [(sort_key(each.value), each.after) for each in among.cuts]
-        return sum(key > limit if after else key >= limit for limit, after in limits)
 
-    assert len(cuts.cuts) > 20
-    assert any(cuts.single)
-    for row in rows:
-        below, own = cuts.in_group(row["group"])
-        assert below + place(sort_key(row["value"]), own) == place(sort_key(row), cuts)
+@pytest.mark.parametrize("type_", SORTED)
+def test_a_row_finds_its_strip_by_the_cuts_of_its_group(spark: Any, type_: str) -> None:
+    """By any cuts, of groups that have many, few or none; a null is in the first strip of its group."""
+    values, rng = SORTED[type_], np.random.default_rng(5)
+    twice = [Cut(at, after) for at in range(len(values)) for after in (False, True)]
+    groups = [tuple(cut for cut in twice if rng.random() < share) for share in (0.5, 0, 1, 0.2)]
+    strips = Strips(tuple(tuple(replace(cut, value=values[cut.value]) for cut in cuts) for cuts in groups))
+    cases = [(group, at) for group in range(4) for at in range(len(values))]
+    first = [sum(len(cuts) + 1 for cuts in groups[:group]) for group in range(4)]
+    expected = [
+        first[group] + sum(at > cut.value if cut.after else at >= cut.value for cut in groups[group])
+        for group, at in cases
+    ]
+    rows = [(group, values[at], place) for (group, at), place in zip(cases, expected, strict=True)]
+    rows += [(group, None, place) for group, place in enumerate(first)]
+    data = spark.createDataFrame(rows, f"number int, value {type_}, expected int")
+    value = data.schema["value"].dataType
+    sampled = data.select(plain(F.col("value"), value).alias("value")).filter("value is not null").collect()
+    # What cuts get from a sample is not the value itself for all types.
+    plain_of = dict(zip(map(repr, values * 4), (row.asDict(recursive=True)["value"] for row in sampled), strict=True))
+    strips = Strips(
+        tuple(tuple(replace(cut, value=plain_of[repr(cut.value)]) for cut in cuts) for cuts in strips.groups)
+    )
+    found = find_strips(data, F.col("number"), {"l0": (F.col("value"), value, strips)})
+    assert found.columns == ["number", "value", "expected", "l0"]
+    assert [row["l0"] for row in found.collect()] == [row["expected"] for row in found.collect()]
+    assert strips.n == first[-1] + len(groups[-1]) + 1
+    assert [strip for strip, is_single in enumerate(strips.single) if is_single] == sorted(
+        {
+            first[group] + place + 1
+            for group, cuts in enumerate(groups)
+            for place, (low, high) in enumerate(pairwise(cuts))
+            if low.value == high.value and values[low.value] == values[low.value]
+        }
+    )
+
+
+@pytest.mark.usefixtures("compiled")
+def test_code_that_finds_strips_does_not_grow_with_them(spark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """Java does not compile a method of more than 8,000 bytes."""
+    data = spark.range(10).select(F.col("id").cast("double").alias("a"), (F.col("id") * 2).cast("double").alias("b"))
+    sizes = []
+    adaptive = spark.conf.get("spark.sql.adaptive.enabled")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    try:
+        for n_cuts in (15, 511):
+            cuts = tuple(Cut(float(number), number % 3 == 0) for number in range(n_cuts))
+            sought = {name: (F.col(name[1:]), T.DoubleType(), Strips((cuts, cuts[:3]))) for name in ("la", "lb")}
+            placed = find_strips(data, F.pmod(F.col("a").cast("int"), F.lit(2)), sought)
+            placed.groupBy("la", "lb").count().explain("codegen")
+            found = re.findall(r"maxMethodCodeSize:(\d+)", capsys.readouterr().out)
+            sizes.append(max(map(int, found)))
+    finally:
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+    assert sizes[1] <= 1.1 * sizes[0] + 50 < 8_000

@@ -17,7 +17,7 @@ from naysay.detect.request import CheckOptions
 from naysay.detect.spark.aggregate import from_limbs, product_limbs
 from naysay.detect.spark.engine import SparkEngine, require_64_bits
 from naysay.detect.spark.key_groups import Sizes
-from naysay.detect.spark.strips import StripCells, cut
+from naysay.detect.spark.strips import StripCells, Strips, cut
 from naysay.detect.spark.worker import WEIGHT, read
 from naysay.errors import CountOverflow, RuleError, TableError, UsageError
 from naysay.rule import Rule, parse
@@ -217,10 +217,11 @@ def test_errors_of_tasks_keep_their_words(spark: Any) -> None:
 
 
 def test_strips_of_heavy_values() -> None:
-    strips = cut([1] * 50 + [2] * 3 + [3] * 47, 4)
-    assert [(one.value, one.after) for one in strips.cuts] == [(1, False), (1, True), (3, False), (3, True)]
-    assert strips.single == (False, True, False, True, False)
-    assert cut([None, None], 4).cuts == ()
+    cuts = cut([1] * 50 + [2] * 3 + [3] * 47, 4)
+    assert [(one.value, one.after) for one in cuts] == [(1, False), (1, True), (3, False), (3, True)]
+    assert Strips((cuts,)).single == (False, True, False, True, False)
+    assert Strips(((), cuts)).single == (False, False, True, False, True, False)
+    assert cut([None, None], 4) == ()
 
 
 def test_cells_against_all_pairs() -> None:

@@ -122,6 +122,11 @@ def _from_messages(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> I
                 yield pa.RecordBatch.from_arrays(part.columns, names=list(names))
 
 
+def numbers(values: Iterable[object], type_: T.DataType = T.IntegerType()) -> Column:  # noqa: B008
+    """An array of numbers as text, which is one literal: an array of literals is as many."""
+    return F.split(F.lit(",".join(map(str, values))), ",").cast(T.ArrayType(type_))
+
+
 def deal_out(data: DataFrame, n_parts: int, place: Column) -> DataFrame:
     """The rows in `n_parts` partitions, each in the one whose number, from 0, is its `place`.
 
@@ -129,8 +134,8 @@ def deal_out(data: DataFrame, n_parts: int, place: Column) -> DataFrame:
     number, and for each partition there is an integer whose hash is its number. A Spark that hashed in another way
     would raise an error: tasks rely on having the rows of one place.
     """
-    keys = F.split(F.lit(",".join(str(_hashed_to(number)) for number in range(n_parts))), ",")
-    dealt = data.repartition(n_parts, F.element_at(keys.cast("array<int>"), place.cast("int") + F.lit(1)))
+    keys = numbers(map(_hashed_to, range(n_parts)))
+    dealt = data.repartition(n_parts, F.element_at(keys, place.cast("int") + F.lit(1)))
     misplaced = F.raise_error(F.lit("this Spark does not partition rows by their hash")).cast("boolean")
     return dealt.filter(F.when(F.spark_partition_id() == place, F.lit(True)).otherwise(misplaced))
 

@@ -24,17 +24,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from naysay.arrays import BoolArray
+from naysay.arrays import BoolArray, Int64Array
 from naysay.detect.spark import worker
 from naysay.detect.spark.key_groups import KeySet, MeasuredKeys, collect_summaries, itself_of, look_up
 from naysay.detect.spark.plan import RulePlan
-from naysay.detect.spark.strips import StripCells, Strips, cut, plain
+from naysay.detect.spark.strips import StripCells, Strips, cut, find_strips, plain
 from naysay.detect.spark.worker import DIM, LEFT, RIGHT, SIDE, TASK, TaskRule
 from naysay.detect.summary import RuleSummary
 from naysay.plan.join import Join, Match, Order
 from naysay.rule.model import Row
 from naysay.spark.frame import from_arrow, map_in_arrow
-from naysay.spark.versions import deal_out, to_arrow
+from naysay.spark.versions import deal_out, numbers, to_arrow
 
 # Rows to look at before strips are cut: so many in all, or for each strip.
 _SAMPLE = 20_000
@@ -62,11 +62,11 @@ class Grid:
     `records` has k0 ..., the rule's columns, SIDE if a row is two records, and for each order its strip on the left and
     on the right, l0, r0, l1, ... (turned round for a descending order, so that less is always left of more). `cells`
     are by the hash of the key; `more_cells` have the hashes and cells of keys whose hash was taken. `n_itself` rows
-    meet themselves. `places` are the columns l0, r0, l1, ... of any records of these groups.
+    meet themselves. `place` adds the columns l0, r0, l1, ... to any records of these groups.
     """
 
     found: MeasuredKeys
-    places: Mapping[str, Expression]
+    place: Callable[[DataFrame], DataFrame]
     records: DataFrame
     strips: tuple[Strips, ...]
     cells: dict[int, StripCells]
@@ -136,8 +136,7 @@ class Grid:
         Only for a grid that `knows_conflicts`.
         """
         names, decided = self._decided_cells("l", Row.LEFT, "n")
-        cells = [self.places[name].alias(name) for name in names[1:]]
-        placed = records.select("*", self.found.keys.key_hash().alias("hash"), *cells)
+        placed = self.place(records).withColumn("hash", self.found.keys.key_hash())
         sure = F.col("n").isNotNull().alias("sure")
         return placed.join(F.broadcast(decided), names, "left").select(*records.columns, sure)
 
@@ -177,30 +176,27 @@ class Grid:
 
     def _over_strips(self, work: Callable[..., Any], schema: pa.Schema | T.StructType) -> tuple[DataFrame, int]:
         """Do work on the records of all strips that leave something undecided, dealt out evenly to so many tasks."""
+        placements, n_tasks = self._placements()
         copies = []
-        for order in range(self.n_orders):
-            open_strips = np.flatnonzero(~self.singles(order)).tolist()
+        for order, placement in enumerate(placements):
             strip = F.col(f"l{order}")
             if self.sided:
                 strip = F.when(F.col(SIDE) == LEFT, strip).otherwise(F.col(f"r{order}"))
-            copy = F.struct(F.lit(order).cast(T.ByteType()).alias("dim"), strip.alias("strip"))
-            copies.append(F.when(strip.isin(open_strips), copy))
-        records = self.records.withColumn("copy", F.explode(F.array_compact(F.array(*copies))))
+            place = F.get(numbers(placement), strip)
+            copy = F.struct(F.lit(order).cast(T.ByteType()).alias(DIM), strip.alias(TASK), place.alias("placement"))
+            copies.append(F.when(place >= 0, copy))
+        records = self.records.withColumn("copy", F.explode(F.array(*copies))).filter(F.col("copy").isNotNull())
         names = [*self.plan.columns, *([SIDE] if self.sided else [])]
         # The strips of an order as two columns whose comparison decides it: left < right exactly if it is satisfied.
         codes = []
         for order in range(self.n_orders - 1):
             codes += [(2 * F.col(f"l{order}")).alias(f"left{order}"), self._right_code(order).alias(f"right{order}")]
-        placement, n_tasks = self._placement()
-        parts = records.select(
-            *names, *codes, F.col("copy.dim").alias(DIM), F.col("copy.strip").alias(TASK), placement.alias("placement")
-        )
+        parts = records.select(*names, *codes, "copy.*")
         return map_in_arrow(deal_out(parts, n_tasks, F.col("placement")).drop("placement"), work, schema), n_tasks
 
     def _right_code(self, order: int) -> Expression:
         right = F.col(f"r{order}")
-        ties = np.flatnonzero(self.ties[order]).tolist()
-        return 2 * right + F.when(right.isin(ties), 1).otherwise(0) if ties else 2 * right
+        return 2 * right + F.get(numbers(self.ties[order].astype(int)), right)
 
     def _rows_of_cells(self, n_sample: int) -> pa.Table:
         """Values of a few rows of two cells that conflict with each other."""
@@ -226,31 +222,24 @@ class Grid:
             dims.append(replace(rule, join=within, sided=self.sided, itself=None, meets_itself=True))
         return tuple(dims)
 
-    def _placement(self) -> tuple[Expression, int]:
-        """The partition of each group's strips: the largest first, each to the emptiest partition so far.
+    def _placements(self) -> tuple[list[Int64Array], int]:
+        """For each order the partition of each strip: the largest first, each to the emptiest partition so far.
 
-        Hashing a few strips onto a few partitions would leave some with several and some with none.
+        Hashing a few strips onto a few partitions would leave some with several and some with none. Strips that leave
+        nothing undecided have no partition: -1.
         """
-        width = max(cuts.n for cuts in self.strips)
-        number_of = {hashed: number for number, hashed in enumerate(self.found.giants)}
-        loads: Counter[int] = Counter()
-        for hashed, cells in (*self.cells.items(), *self.more_cells):
-            for order in range(self.n_orders):
-                first = (number_of[hashed] * self.n_orders + order) * width
-                singles = self.singles(order)
-                loads.update({first + strip: n for strip, n in cells.rows_of(order).items() if not singles[strip]})
+        placements = [np.where(self.singles(order), -1, 0) for order in range(self.n_orders)]
+        loads: Counter[tuple[int, int]] = Counter()
+        for _, cells in (*self.cells.items(), *self.more_cells):
+            for order, chosen in enumerate(placements):
+                loads.update({(order, strip): n for strip, n in cells.rows_of(order).items() if chosen[strip] == 0})
         n_tasks = max(1, min(len(loads), self.found.sizes.n_tasks(sum(loads.values()))))
         filled = [(0, place) for place in range(n_tasks)]
-        chosen = [0] * (len(number_of) * self.n_orders * width)
-        for strip, load in loads.most_common():
+        for (order, strip), load in loads.most_common():
             n_rows, emptiest = heapq.heappop(filled)
             heapq.heappush(filled, (n_rows + load, emptiest))
-            chosen[strip] = emptiest
-        # As text, which is one literal: an array of literals is as many.
-        places = F.split(F.lit(",".join(map(str, chosen))), ",").cast("array<int>")
-        group = look_up(self.found.keys.key_hash(), number_of) if len(number_of) > 1 else F.lit(0)
-        dim = F.col("copy.dim").cast(T.IntegerType())
-        return F.get(places, (group * self.n_orders + dim) * width + F.col("copy.strip")), n_tasks
+            placements[order][strip] = emptiest
+        return placements, n_tasks
 
 
 def grid_of(found: MeasuredKeys) -> Grid:
@@ -267,64 +256,79 @@ def grid_of(found: MeasuredKeys) -> Grid:
         values[f"r{i}"] = plan.comparisons.comparable(order.right, order.left)
     schema = records.select(*(value.alias(name) for name, value in values.items())).schema
     types = {field.name: field.dataType for field in schema.fields}
-    sampled = {name: plain(value, types[name]) for name, value in values.items()}
-    if len(found.giants) > 1:
-        # By group and value: the strips of a group are cut by its own values.
-        sampled = {name: _in_group(found.keys.key_hash(), value) for name, value in sampled.items()}
-    strips = _strips(join, records.select(*(value.alias(name) for name, value in sampled.items())), found)
-    columns: dict[str, Expression] = {}
-    for name, value in values.items():
-        order, cuts = join.order[int(name[1:])], strips[int(name[1:])]
-        if name.startswith("r") and order.left == order.right:
-            columns[name] = columns[f"l{name[1:]}"]
-            continue
-        strip = _strip_of(found, cuts, value, types[name])
-        columns[name] = (F.lit(cuts.n - 1) - strip if order.descending else strip).cast(T.IntegerType())
-    placed = records.select("*", *(column.alias(name) for name, column in columns.items()))
-    return Grid(found, columns, placed, strips, *_cells(found, placed, strips))
+    sampled = records.select(
+        found.keys.key_hash().alias("hash"), *(plain(value, types[name]).alias(name) for name, value in values.items())
+    )
+    strips = _strips(join, sampled, found)
+    place = partial(_placed, found=found, strips=strips, values=values, types=types)
+    placed = place(records)
+    return Grid(found, place, placed, strips, *_cells(found, placed, strips))
 
 
-def _in_group(group: Expression, value: Expression) -> Expression:
-    return F.when(value.isNotNull(), F.struct(group.alias("group"), value.alias("value")))
+def _placed(
+    records: DataFrame,
+    *,
+    found: MeasuredKeys,
+    strips: Sequence[Strips],
+    values: Mapping[str, Expression],
+    types: Mapping[str, T.DataType],
+) -> DataFrame:
+    """The records and their strips, in columns l0, r0, l1, ..."""
+    orders = found.plan.join.order
+    sought = {
+        name: (value, types[name], strips[int(name[1:])])
+        for name, value in values.items()
+        if name.startswith("l") or orders[int(name[1:])].left != orders[int(name[1:])].right
+    }
+    number_of = {hashed: number for number, hashed in enumerate(found.giants)}
+    group = look_up(found.keys.key_hash(), number_of) if len(number_of) > 1 else F.lit(0)
+    records = find_strips(records, group, sought)
+    columns = {}
+    for name in values:
+        number = int(name[1:])
+        strip = F.col(name if name in sought else f"l{number}")
+        columns[name] = F.lit(strips[number].n - 1) - strip if orders[number].descending else strip
+    return records.withColumns(columns)
 
 
-def _strip_of(found: MeasuredKeys, cuts: Strips, value: Expression, type_: T.DataType) -> Expression:
-    if len(found.giants) == 1:
-        return cuts.strip_of(value, type_)
-    strip = F.lit(0)
-    for group in found.giants:
-        below, own = cuts.in_group(group)
-        is_here = found.keys.key_hash() == F.lit(group).cast(T.LongType())
-        strip = F.when(is_here, own.strip_of(value, type_) + below).otherwise(strip)
-    return strip
+def _n_strips(found: MeasuredKeys, n_orders: int) -> dict[int, int]:
+    """For each group so many that each fits a task, unless that is too many cells; a heavy value takes two cuts."""
 
+    def n_strips() -> dict[int, int]:
+        return {group: max(least, -(-n_rows // rows_a_strip)) for group, n_rows in found.giants.items()}
 
-def _n_strips(found: MeasuredKeys, n_orders: int) -> int:
-    """So many that each fits a task, unless that is too many cells; a heavy value takes two cuts."""
-    n_rows = sum(found.giants.values())
+    def n_cells() -> int:
+        return sum((2 + 2 * n) ** n_orders for n in n_strips().values())
 
-    def n_cells(n_strips: int) -> float:
-        return sum((2 + 2 * n_strips * n / n_rows) ** n_orders for n in found.giants.values())
-
-    n_strips = max(found.sizes.n_strips, -(-n_rows // found.sizes.rows_a_part))
-    while n_strips > 2 and n_cells(n_strips) > _MAX_CELLS:
-        n_strips -= 1 + n_strips // 16
-    return max(2, n_strips)
+    least, rows_a_strip = max(2, found.sizes.n_strips), found.sizes.rows_a_part
+    # Each map task has a partial count for each cell that it sees: strips that need not be so small must not add many.
+    while least > 2 and n_cells() > _MAX_CELLS // 4:
+        least -= 1
+    while n_cells() > _MAX_CELLS and max(n_strips().values()) > least:
+        rows_a_strip += 1 + rows_a_strip // 16
+    return n_strips()
 
 
 def _strips(join: Join, sampled: DataFrame, found: MeasuredKeys) -> tuple[Strips, ...]:
+    """The strips of each order: those of a group are cut by its own values."""
     n_strips = _n_strips(found, len(join.order))
     n_rows = sum(found.giants.values())
-    fraction = min(1.0, max(_SAMPLE, _SAMPLE_A_STRIP * n_strips) / max(n_rows, 1))
-    rows = (sampled.sample(fraction, seed=1) if fraction < 1 else sampled).collect()
-    sample = [row.asDict(recursive=True) for row in rows]
-    strips = []
-    for i, order in enumerate(join.order):
-        both = [row[f"l{i}"] for row in sample]
-        if order.left != order.right:
-            both += [row[f"r{i}"] for row in sample]
-        strips.append(cut(both, n_strips))
-    return tuple(strips)
+    n_sample = max(_SAMPLE, _SAMPLE_A_STRIP * (n_rows // found.sizes.rows_a_part))
+    fraction = min(1.0, n_sample / max(n_rows, 1))
+    sample: dict[int, list[Any]] = {group: [] for group in found.giants}
+    for row in (sampled.sample(fraction, seed=1) if fraction < 1 else sampled).collect():
+        sample[row["hash"]].append(row.asDict(recursive=True))
+    return tuple(
+        Strips(
+            tuple(
+                cut([row[name] for name in dict.fromkeys(sides) for row in rows], n_strips[group])
+                for group, rows in sample.items()
+            )
+        )
+        for sides in (
+            (f"l{i}", f"l{i}" if order.left == order.right else f"r{i}") for i, order in enumerate(join.order)
+        )
+    )
 
 
 def _cells(

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from operator import mul
 from typing import Any
 
 import numpy as np
 from pyspark.sql import Column as Expression
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from naysay.arrays import BoolArray, Int64Array
-from naysay.spark.versions import TimeType
+from naysay.spark.versions import TimeType, numbers
+
+# The number of a record's group, while its strips are searched.
+_GROUP = "strip_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,42 +33,85 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Strips:
-    """Strips 0 .. n - 1 in ascending order of values; `single` are those of one value."""
+    """The strips of an order, numbered: those of the first group in ascending order of values, those of the next, ...
 
-    cuts: tuple[Cut, ...]
+    `groups` has the cuts of each group; `single` are the strips of one value.
+    """
+
+    groups: tuple[tuple[Cut, ...], ...]
 
     @property
     def n(self) -> int:
-        return len(self.cuts) + 1
+        return sum(len(cuts) + 1 for cuts in self.groups)
 
     @property
     def single(self) -> tuple[bool, ...]:
-        pairs = zip(self.cuts[:-1], self.cuts[1:], strict=True)
-        inner = [not low.after and high.after and low.value == high.value for low, high in pairs]
-        return (False, *inner, False) if self.cuts else (False,)
-
-    def strip_of(self, value: Expression, type_: T.DataType) -> Expression:
-        """The strip of a value: a tree of comparisons, as deep as the logarithm of the number of cuts."""
-        return self._search(value, [literal(cut.value, type_) for cut in self.cuts], 0, len(self.cuts))
-
-    def in_group(self, group: int) -> tuple[int, Strips]:
-        """For cuts by group and value: how many lie below those of a group, and these, by value."""
-        below = sum(cut.value["group"] < group for cut in self.cuts)
-        return below, Strips(
-            tuple(Cut(cut.value["value"], cut.after) for cut in self.cuts if cut.value["group"] == group)
-        )
-
-    def _search(self, value: Expression, at: Sequence[Expression], low: int, high: int) -> Expression:
-        if low == high:
-            return F.lit(low)
-        middle = (low + high) // 2
-        is_above = value > at[middle] if self.cuts[middle].after else value >= at[middle]
-        above, below = self._search(value, at, middle + 1, high), self._search(value, at, low, middle)
-        return F.when(is_above, above).otherwise(below)
+        found: list[bool] = []
+        for cuts in self.groups:
+            pairs = pairwise(cuts)
+            inner = [not low.after and high.after and low.value == high.value for low, high in pairs]
+            found += (False, *inner, False) if cuts else (False,)
+        return tuple(found)
 
 
-def cut(sample: Sequence[Any], n_strips: int) -> Strips:
-    """Strips of about equal weight in the sample; a value that fills one or more is a strip of its own.
+def find_strips(
+    records: DataFrame, group: Expression, values: Mapping[str, tuple[Expression, T.DataType, Strips]]
+) -> DataFrame:
+    """The records and the strip of each value, under its name; `group` is the number of a record's group.
+
+    By a binary search in an array. As one expression, all comparisons would be so large from about 60 cuts on that
+    Java does not compile the method that Spark makes of it.
+    """
+    columns = {_GROUP: group} | {f"{name}_value": value for name, (value, _, _) in values.items()}
+    found = records.withColumns(columns)
+    searched = {name: _Search.of(type_, strips) for name, (_, type_, strips) in values.items()}
+    found = found.withColumns({name: search.n_reached(F.col(f"{name}_value")) for name, search in searched.items()})
+    found = found.withColumns(
+        {name: search.strip(F.col(name), F.col(f"{name}_value")) for name, search in searched.items()}
+    )
+    return found.drop(*columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Arrays of the groups: the values of their cuts, each once, after which of these there is a cut, and the first
+    strip that is above all of 0, 1, ... of these. And how far to step from value to value, first."""
+
+    limits: Expression
+    after: Expression
+    above: Expression
+    steps: Expression
+
+    @classmethod
+    def of(cls, type_: T.DataType, strips: Strips) -> _Search:
+        limits, after, above, n_strips, most = [], [], [], 0, 1
+        for cuts in strips.groups:
+            alike = [list(each) for _, each in groupby(cuts, key=lambda each: sort_key(each.value))]
+            limits.append(_literals([each[0].value for each in alike], type_))
+            after.append(numbers([0, *(int(each[-1].after) for each in alike)]))
+            above.append(numbers(accumulate(map(len, alike), initial=n_strips)))
+            n_strips += len(cuts) + 1
+            most = max(most, len(alike))
+        steps = numbers(1 << bit for bit in reversed(range(most.bit_length())))
+        of_group = [F.get(F.array(*each), F.col(_GROUP)) for each in (limits, after, above)]
+        return cls(of_group[0], of_group[1], of_group[2], steps)
+
+    def n_reached(self, value: Expression) -> Expression:
+        """How many of the values of a record's group are not above its own. None lies behind the end of an array."""
+
+        def after_step(n_reached: Expression, step: Expression) -> Expression:
+            is_reached = F.get(self.limits, n_reached + step - 1) <= value
+            return n_reached + F.when(is_reached, step).otherwise(0)
+
+        return F.aggregate(self.steps, F.lit(0), after_step)
+
+    def strip(self, n_reached: Expression, value: Expression) -> Expression:
+        is_last = F.get(self.limits, n_reached - 1) == value
+        return F.get(self.above, n_reached) - F.when(is_last, F.get(self.after, n_reached)).otherwise(0)
+
+
+def cut(sample: Sequence[Any], n_strips: int) -> tuple[Cut, ...]:
+    """Cuts into strips of about equal weight in the sample; a value that fills one or more is a strip of its own.
 
     At most twice as many cuts as strips were asked for.
     """
@@ -82,7 +129,7 @@ def cut(sample: Sequence[Any], n_strips: int) -> Strips:
             cuts.append(Cut(alike[0], False))
             n_inside = 0
         n_inside += len(alike)
-    return Strips(tuple(cuts))
+    return tuple(cuts)
 
 
 def sort_key(value: Any) -> Any:
@@ -106,6 +153,13 @@ def plain(column: Expression, type_: T.DataType) -> Expression:
     if isinstance(type_, T.DateType):
         return F.unix_date(column)
     return column - _epoch() if isinstance(type_, T.TimestampNTZType) else column
+
+
+def _literals(values: Sequence[Any], type_: T.DataType) -> Expression:
+    """An array of values that came by way of `plain`."""
+    if values and isinstance(type_, T.NumericType):
+        return numbers((f"{value:f}" if isinstance(value, Decimal) else value for value in values), type_)
+    return F.array(*(literal(value, type_) for value in values)).cast(T.ArrayType(type_))
 
 
 def literal(value: Any, type_: T.DataType) -> Expression:
