@@ -22,8 +22,11 @@ settings.register_profile(
 settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
 
 # A test's JVM lives for seconds or minutes: the optimising compiler would take two fifths of its time, and a parallel
-# collector threads that the other process needs. Every JVM that Spark starts takes these, those of examples too.
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# collector threads that the other process needs. Without that compiler Java keeps only 48 MB of compiled code, which a
+# few minutes of plans fill: from then on it would compile the same again and again. Its classes fill so much memory
+# that it would collect all garbage several times before it makes more room. Every JVM that Spark starts takes these,
+# those of examples too.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JAVA)
 
