@@ -22,30 +22,39 @@ settings.register_profile(
 settings.load_profile(os.environ.get("NAYSAY_PROFILE", "ci"))
 
 # A test's JVM lives for seconds or minutes: the optimising compiler would take two fifths of its time, and a parallel
-# collector threads that the other process needs. Every JVM that Spark starts takes these, those of examples too.
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# collector threads that the other process needs. Without that compiler Java keeps only 48 MB of compiled code, which a
+# few minutes of plans fill: from then on it would compile the same again and again. Its classes fill so much memory
+# that it would collect all garbage several times before it makes more room. Every JVM that Spark starts takes these,
+# those of examples too.
+_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 os.environ.setdefault("SPARK_SUBMIT_OPTS", _QUICK_JAVA)
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", _QUICK_JAVA)
 
 # Rough CPU seconds of the files that take longest; only their order matters. With two processes the heaviest go first,
 # so that neither process is left with one of them at the end.
 _SECONDS = {
-    "test_spark_large.py": 450,
-    "test_spark_differential.py": 280,
-    "test_spark_plans.py": 150,
-    "test_spark_mirror.py": 120,
-    "test_spark_discover.py": 110,
-    "test_machine.py": 50,
-    "test_spark_elsewhere.py": 250,
-    "test_spark_csv.py": 90,
-    "test_damage.py": 80,
-    "test_kill.py": 80,
-    "test_spark_meaning.py": 80,
+    "test_spark_elsewhere.py": 200,
+    "test_spark_large.py": 130,
+    "test_spark_bounds.py": 120,
+    "test_spark_differential.py": 120,
+    "test_spark_discover.py": 90,
+    "test_spark_real.py": 90,
     "test_stream.py": 80,
+    "test_spark_csv.py": 70,
+    "test_spark_parity.py": 70,
     "test_docs.py": 60,
-    "test_doses.py": 55,
+    "test_spark_meaning.py": 60,
+    "test_spark_plans.py": 60,
+    "test_kill.py": 50,
+    "test_against_oracle.py": 45,
+    "test_damage.py": 45,
+    "test_doses.py": 40,
+    "test_spark_mirror.py": 35,
     "test_discover_clock.py": 30,
+    "test_discover_small.py": 30,
     "test_examples.py": 30,
+    "test_partition.py": 30,
+    "test_machine.py": 25,
     "test_mirror.py": 25,
     "test_spark_cli.py": 25,
     "test_spark_workers.py": 20,

@@ -10,8 +10,8 @@ import differential
 from naysay.detect.strategy import NAMES
 
 # Number of cases; the long run is `scripts/soak answers`.
-N_CASES = int(os.environ.get("NAYSAY_CASES", "20000"))
-N_PARTS = 8
+N_CASES = int(os.environ.get("NAYSAY_CASES", "8000"))
+N_PARTS = 4
 
 
 @pytest.mark.parametrize("part", range(N_PARTS))

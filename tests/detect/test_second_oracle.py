@@ -12,7 +12,7 @@ import naysay
 import sql_oracle
 from strategies import random_case
 
-N_CASES = int(os.environ.get("NAYSAY_SQL_CASES", "2000"))
+N_CASES = int(os.environ.get("NAYSAY_SQL_CASES", "800"))
 N_PARTS = 2
 
 

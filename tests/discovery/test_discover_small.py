@@ -9,7 +9,7 @@ from small_tables import METHODS, check, check_method
 
 # Each for three errors; ten times as many in the soak profile, and any number with `scripts/soak discovery`; only a few
 # if kernels are not compiled.
-N_TABLES = {"soak": 50_000, "mutation": 500}.get(os.environ.get("NAYSAY_PROFILE", ""), 5_000)
+N_TABLES = {"soak": 50_000, "mutation": 500}.get(os.environ.get("NAYSAY_PROFILE", ""), 2_000)
 
 
 @pytest.mark.parametrize("part", range(10))

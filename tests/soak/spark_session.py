@@ -23,12 +23,18 @@ def session() -> Any:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     from pyspark.sql import SparkSession
 
+    builder = SparkSession.builder.master("local[2]").appName("naysay soak")
+    for name, value in settings().items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def settings() -> dict[str, str]:
+    """Those of the Spark tests. There is more than one module `conftest`, so it is found by its path."""
     spec = importlib.util.spec_from_file_location("spark_test_settings", _FOLDER / "conftest.py")
     assert spec is not None
     assert spec.loader is not None
-    settings = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(settings)
-    builder = SparkSession.builder.master("local[2]").appName("naysay soak")
-    for name, value in settings.SETTINGS.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: dict[str, str] = module.SETTINGS
+    return found

@@ -18,16 +18,16 @@ from soak.rows import ROWS
 # Seeds for each row, in parts so that each test is short. There are more tests of the first two rows in tests/detect,
 # of rules in tests/rule, and of names on Spark in tests/spark.
 DOSES = {
-    "answers": [range(start, start + 40) for start in range(500_000_000, 500_000_240, 40)],
+    "answers": [range(start, start + 40) for start in range(500_000_000, 500_000_080, 40)],
     "second-oracle": [range(5_000_000, 5_000_100)],
-    "every-path": [range(1, 20), range(20, 21), range(21, 50)],
-    "laws": [range(start, start + 30) for start in range(0, 90, 30)],
+    "every-path": [range(1, 17), range(20, 21)],
+    "laws": [range(start, start + 30) for start in range(0, 60, 30)],
     "corners": [range(start, start + 1) for start in range(18)],
     "large-tables": [range(4)],
     "bad-rules": [range(600, 605)],
     "bad-tables": [range(250), range(250, 300)],
     # None of those that are also read on Spark; tests/spark has a few.
-    "readers": [range(start + 1, start + 80) for start in range(2080, 2960, 80)],
+    "readers": [range(start + 1, start + 80) for start in range(2080, 2480, 80)],
     "csv-out": [range(48)],
     "explosion": [range(1)],
     "growing-files": [range(2000, 2024)],

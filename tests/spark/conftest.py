@@ -22,6 +22,8 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.driver.memory": "1g",
+    # Most objects of a test are garbage at its end: room for more of them means fewer collections.
+    "spark.driver.extraJavaOptions": "-Xms1g -Xmn384m",
     # A zone with clock changes, so that confusing local times with instants is noticed.
     "spark.sql.session.timeZone": "Europe/Berlin",
     # Each plan of a test is used once: compiling it to bytecode costs more than interpreting it.

@@ -1,4 +1,4 @@
-"""More than 2,000 random tables and rules: the Spark engine compared with the oracle."""
+"""A thousand random tables and rules: the Spark engine compared with the oracle."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def batches_of_three(spark: Any) -> Iterator[None]:
     spark.conf.set(_BATCH, before)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_a_small_table_in_one_task(spark: Any, seed: int) -> None:
     case = draw(seed, 100)
     judge_counts(spark, *case, IN_ONE_TASK)
     judge_check(spark, *case, IN_ONE_TASK)
 
 
-@pytest.mark.parametrize("seed", range(50, 57))
+@pytest.mark.parametrize("seed", range(50, 53))
 def test_batches_of_three_rows(spark: Any, batches_of_three: None, seed: int) -> None:
     judge_check(spark, *draw(seed, 100), IN_ONE_TASK)
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, 102))
 def test_groups_in_tasks(spark: Any, seed: int) -> None:
     judge_counts(spark, *draw(seed, 24), IN_TASKS)
 
@@ -74,7 +74,7 @@ def test_verdicts_on_a_table_in_many_files(spark: Any, tmp_path: Path, seed: int
     judge_verify(spark, table, rules, nulls, replace(IN_TASKS, first=1, growth=3), read)
 
 
-@pytest.mark.parametrize("seed", range(110, 113))
+@pytest.mark.parametrize("seed", range(110, 112))
 def test_reports_of_groups_in_tasks(spark: Any, batches_of_three: None, seed: int) -> None:
     judge_check(spark, *draw(seed, 8), IN_TASKS)
 
@@ -87,13 +87,13 @@ def test_reports_of_rules_that_share_a_key(spark: Any, seed: int) -> None:
         judge_check(spark, table, [rule, replace(rule, name="again")][: number + 1], nulls, Sizes(rows_a_task=6))
 
 
-@pytest.mark.parametrize("seed", range(200, 204))
+@pytest.mark.parametrize("seed", range(200, 202))
 def test_giant_groups_in_parts(spark: Any, seed: int) -> None:
     table, rules, nulls = draw(seed, 60)
     judge_counts(spark, table, with_strips(rules)[:6], nulls, IN_PARTS)
 
 
-@pytest.mark.parametrize("seed", range(210, 213))
+@pytest.mark.parametrize("seed", range(210, 212))
 def test_reports_of_giant_groups_in_parts(spark: Any, seed: int) -> None:
     table, rules, nulls = draw(seed, 60)
     judge_check(spark, table, rules[:3] + with_strips(rules)[:2], nulls, IN_PARTS)
@@ -141,10 +141,10 @@ _ZONE, _ANSI, _CASE = "spark.sql.session.timeZone", "spark.sql.ansi.enabled", "s
     indirect=["settings"],
 )
 def test_the_session_settings_change_no_answer(spark: Any, settings: None, seed: int) -> None:
-    case = draw(seed, 60)
+    case = draw(seed, 30)
     judge_check(spark, *case, IN_ONE_TASK)
     table, rules, nulls = draw(seed + 50, 30)
-    judge_counts(spark, table, rules[:8], nulls, IN_TASKS)
+    judge_counts(spark, table, rules[:5], nulls, IN_TASKS)
 
 
 # Half an hour before, in and after the gap of 10 March 2024 in New York and the hour that occurred twice on 3 November.
@@ -162,9 +162,15 @@ _CLOCK_RULES = (
 )
 
 
-@pytest.mark.parametrize("sizes", [IN_ONE_TASK, IN_TASKS])
 @pytest.mark.parametrize(
-    "settings", [{_ZONE: "America/New_York"}, {_ZONE: "Asia/Kolkata"}, {_ZONE: "UTC"}], indirect=True
+    ("settings", "sizes"),
+    [
+        ({_ZONE: "America/New_York"}, IN_ONE_TASK),
+        ({_ZONE: "America/New_York"}, IN_TASKS),
+        ({_ZONE: "Asia/Kolkata"}, IN_TASKS),
+        ({_ZONE: "UTC"}, IN_ONE_TASK),
+    ],
+    indirect=["settings"],
 )
 def test_hours_that_a_session_zone_lacks_or_has_twice(spark: Any, settings: None, sizes: Any) -> None:
     local = [*_CLOCK, *_CLOCK[:3], None]
@@ -178,8 +184,16 @@ def test_hours_that_a_session_zone_lacks_or_has_twice(spark: Any, settings: None
     judge_check(spark, pa.table(columns), [parse(rule) for rule in _CLOCK_RULES], Nulls.SQL, sizes)
 
 
-@pytest.mark.parametrize("settings", [{_CASE: "true"}, {_CASE: "false"}], indirect=True)
-@pytest.mark.parametrize("sizes", [IN_ONE_TASK, IN_TASKS, IN_PARTS])
+@pytest.mark.parametrize(
+    ("settings", "sizes"),
+    [
+        ({_CASE: "true"}, IN_ONE_TASK),
+        ({_CASE: "false"}, IN_ONE_TASK),
+        ({_CASE: "true"}, IN_TASKS),
+        ({_CASE: "false"}, IN_PARTS),
+    ],
+    indirect=["settings"],
+)
 def test_columns_that_differ_in_case_only(spark: Any, settings: None, sizes: Any) -> None:
     columns = {
         "Zip": pa.array([1, 1, 2, 2, None, 3] * 3),

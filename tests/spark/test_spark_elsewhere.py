@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+import verbs_job
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -22,14 +27,26 @@ def run(*command: str, **settings: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("place", ["classic", "connect"])
-def test_every_verb_without_what_serverless_spark_refuses(place: str) -> None:
-    if place == "connect":
-        pytest.importorskip("grpc")
-        if pyspark.__version__.startswith("3.5"):
-            pytest.skip("pyspark 3.5 has no Connect server: run bash scripts/test-spark --verbs 3.5 connect")
-    said = run(sys.executable, str(HERE / "verbs_job.py"), place, "7", "1")
-    assert f"the same on Spark {pyspark.__version__}, {place}: 1 seeds" in said
+@pytest.mark.parametrize("judge", verbs_job.JUDGES)
+def test_every_verb_without_what_serverless_spark_refuses(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: Callable[[Any, int, Path], None]
+) -> None:
+    if judge is verbs_job.judge_interrupt and threading.current_thread() is not threading.main_thread():
+        pytest.skip("interrupts come to the main thread")
+    batch = spark.conf.get(verbs_job._BATCH)
+    verbs_job.forbid(spark, partial(monkeypatch.setattr, raising=False))
+    try:
+        judge(spark, 7, tmp_path)
+    finally:
+        spark.conf.set(verbs_job._BATCH, batch)
+
+
+def test_every_verb_over_connect() -> None:
+    pytest.importorskip("grpc")
+    if pyspark.__version__.startswith("3.5"):
+        pytest.skip("pyspark 3.5 has no Connect server: run bash scripts/test-spark --verbs 3.5 connect")
+    said = run(sys.executable, str(HERE / "verbs_job.py"), "connect", "7", "1")
+    assert f"the same on Spark {pyspark.__version__}, connect: 1 seeds" in said
 
 
 @pytest.mark.parametrize("version", ["3.5", "4.0"])

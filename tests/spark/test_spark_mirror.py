@@ -24,6 +24,9 @@ from naysay.rule import Nulls, parse
 @pytest.mark.parametrize("nulls", list(Nulls))
 def test_exact_where_explain_says_so(spark: Any, sizes: Sizes, nulls: Nulls) -> None:
     table, rules = mirrors.table(3), [parse(text) for text in mirrors.rules().values()]
+    if sizes == IN_TASKS:
+        # Every other rule with each meaning of null: they take many jobs.
+        rules = rules[list(Nulls).index(nulls) :: 2]
     found = SparkEngine(to_spark(spark, table), sizes).check(rules, CheckOptions(nulls, causes=False))
     for rule, result, here in zip(rules, found, naysay.check(table, rules, nulls=nulls.value), strict=True):
         fewest = naive.rows_to_remove(rows_of(table), rule, nulls)

@@ -20,6 +20,8 @@ STORE_POINTS = tuple(point for point in POINTS if point.split(".")[0] in ("creat
 OUTPUT_POINTS = tuple(point for point in POINTS if point.startswith("output."))
 PARTS_POINTS = tuple(point for point in POINTS if point.startswith("parts."))
 N_BATCHES = 20
+# A batch of a watch in parts takes many durable writes.
+N_BATCHES_IN_PARTS = 12
 FEEDER = Path(__file__).with_name("feeder.py")
 
 
@@ -27,7 +29,8 @@ def job_for(folder: Path, seed: int, kind: str) -> dict[str, Any]:
     """A job in its own folder: kind is apply (a watch and its state), follow (change files) or parts."""
     if kind == "follow":
         write_changes(folder / "changes", batches(seed, N_BATCHES))
-    return {"kind": kind, "folder": str(folder), "seed": seed, "n_batches": N_BATCHES, "log_events": 4}
+    n_batches = N_BATCHES_IN_PARTS if kind == "parts" else N_BATCHES
+    return {"kind": kind, "folder": str(folder), "seed": seed, "n_batches": n_batches, "log_events": 4}
 
 
 def judge(folder: Path, job: dict[str, Any]) -> None:

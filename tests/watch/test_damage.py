@@ -1,6 +1,6 @@
 """Random damage to every file of every kind of state: it is detected and named, or has no effect on any answer.
 
-CI runs 300 cases; scripts/soak damage runs more.
+CI runs 150 cases; scripts/soak damage runs more.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def gallery() -> Iterator[Gallery]:
 
 @pytest.mark.parametrize("lot", range(3))
 def test_random_damages(gallery: Gallery, lot: int) -> None:
-    found = gallery.judged(range(100 * lot, 100 * lot + 100))
+    found = gallery.judged(range(50 * lot, 50 * lot + 50))
     assert [how for verdict, how in found if verdict not in ("same", "detected")] == []
     verdicts = Counter(verdict for verdict, _ in found)
-    assert verdicts["detected"] > 33, verdicts
+    assert verdicts["detected"] > 16, verdicts
     assert verdicts["same"] > 0
 
 

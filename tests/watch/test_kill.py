@@ -1,6 +1,6 @@
 """A watch is killed at random moments and at every named point: nothing is lost or applied twice.
 
-CI kills 20 times at random moments, and twice at each point; scripts/soak watch-kills and crash-points do more.
+CI kills 10 times at random moments, and twice at each point; scripts/soak watch-kills and crash-points do more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from killing import FEEDER, PARTS_POINTS, Nursery, kill_at_point, kill_at_random
 
 from naysay.live.journal.seal import POINTS
 
-N_KILLS = 20
+N_KILLS = 10
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Random sequences of inserts, updates, deletes, refusals, restarts and changes of rules, checked after each step.
 
-CI runs 500 sequences of 30 steps; scripts/soak watch runs more.
+CI runs 260 sequences of 30 steps; scripts/soak watch runs more.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def seeds(lot: int, n_programs: int) -> range:
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(lot, 320):
+    for seed in seeds(lot, 160):
         # Small tables would always be rebuilt; every other sequence inserts row by row.
         monkeypatch.setattr(tree, "_REBUILD_SHARE", 0 if seed % 2 else 8)
         # Few violations would always be kept.
@@ -38,13 +38,13 @@ def test_programs(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_of_the_lt_tree(lot: int) -> None:
-    for seed in seeds(lot, 120):
+    for seed in seeds(lot, 60):
         run_program(seed, index="lt-tree", counting=seed % 4 == 3)
 
 
 @pytest.mark.parametrize("lot", range(N_LOTS))
 def test_programs_that_count(lot: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(lot, 40):
+    for seed in seeds(lot, 20):
         monkeypatch.setattr(counters, "_BUFFER_ROWS", 3 if seed % 2 else 1024)
         run_program(seed, counting=True)
 
