@@ -461,6 +461,38 @@ def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: 
 
 
 @kernel
+def count_meeting_parts(left: Int64Array, left_starts: Int64Array, right: Int64Array, right_starts: Int64Array) -> int:
+    """Count pairs (i, j) with left[i] == right[j], both sides as `partition_keys` leaves them. O(n) expected."""
+    largest = 0
+    for part in range(left_starts.size - 1):
+        largest = max(largest, left_starts[part + 1] - left_starts[part])
+    bits = table_bits(largest)
+    mask = np.int64((1 << bits) - 1)
+    slots = np.empty(1 << bits, np.int64)
+    counts = np.empty(1 << bits, np.int64)
+    total = 0
+    for part in range(left_starts.size - 1):
+        slots[:] = _EMPTY
+        for i in range(left_starts[part], left_starts[part + 1]):
+            key = left[i]
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(20)) & mask
+            while slots[slot] != _EMPTY and slots[slot] != key:
+                slot = (slot + 1) & mask
+            if slots[slot] == _EMPTY:
+                slots[slot] = key
+                counts[slot] = 0
+            counts[slot] += 1
+        for j in range(right_starts[part], right_starts[part + 1]):
+            key = right[j]
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(20)) & mask
+            while slots[slot] != _EMPTY and slots[slot] != key:
+                slot = (slot + 1) & mask
+            if slots[slot] == key:
+                total += counts[slot]
+    return total
+
+
+@kernel
 def count_equal_small(left: Int64Array, right: Int64Array, n_keys: int) -> int:
     """Count pairs (i, j) with left[i] == right[j], for keys in a small range [0, n_keys). O(n + n_keys)."""
     counts = np.zeros(n_keys, np.int64)
