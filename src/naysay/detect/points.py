@@ -177,10 +177,13 @@ def count_grouped(bound: BoundJoin) -> int | None:
     x, y = orders if n_large * orders[0].n_values <= most else orders[::-1]
     if max(x.n_values, y.n_values) > (most if n_large else _MAX_COUNT) or n_large * x.n_values > most:
         return None
-    of_x, of_y = (
-        memo.get("in groups", (left.key, order.left), partial(in_groups, order.left, order.low, places))
-        for order in (x, y)
-    )
+
+    def in_order_of_groups(order: _Ranged) -> Int32Array:
+        # Half as long, codes are reached at random in half of the time.
+        codes = memo.get("short", (order.left,), lambda: (order.left - order.low).astype(np.int32))
+        return memo.get("in groups", (left.key, order.left), lambda: in_groups(codes, places))
+
+    of_x, of_y = map(in_order_of_groups, (x, y))
     n_x, n_y = (x.n_values, y.n_values) if n_large else (0, 0)
     return int(count_two_grouped(starts, of_x, of_y, n_x, n_y))
 
