@@ -14,7 +14,7 @@ from cases import Case, rows_of
 from naysay.arrays import Int64Array
 from naysay.budget import Budget, use_budget
 from naysay.detect import blocks, differing
-from naysay.detect.blocks import BlockSearch
+from naysay.detect.blocks import NOBODY, BlockSearch
 from naysay.plan.bind import BoundJoin, bind
 from naysay.plan.join import join_of
 from naysay.rule import Nulls, parse
@@ -96,6 +96,9 @@ def test_one_tree_serves_both_sides_of_strict_orders(monkeypatch: pytest.MonkeyP
         assert len(built) == n_built
         expected = _meets(bound).sum(axis=1)
         assert search.partners().tolist() == expected.tolist()
+        place, _ = search.find(NOBODY, float("inf"))
+        assert place is not None
+        assert expected[place] > 0
         own = np.zeros(len(expected), np.int64)
         own[::3] = expected[::3]
         place, _ = search.find(own, float("inf"))
@@ -148,7 +151,7 @@ def test_a_search_for_one_violation_stops_early() -> None:
     rng = np.random.default_rng(3)
     table = pa.table({name: rng.integers(0, 30_000, 30_000) for name in "abc"})
     search = BlockSearch(_bound(table, PLANE))
-    found, complete = search.find(np.zeros(30_000, np.int64), float("inf"))
+    found, complete = search.find(NOBODY, float("inf"))
     assert found is not None
     assert not complete
     n_visited = search.n_visited
@@ -178,10 +181,29 @@ def test_threads_share_the_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     with use_budget(Budget(threads=3)):
         assert np.array_equal(search.partners(), alone)
         assert (search.n_visited, search.n_compared) == work
-        own = np.zeros(3_000, np.int64)
-        place, _ = search.find(own, float("inf"))
+        place, _ = search.find(NOBODY, float("inf"))
         assert place is not None
         assert alone[place] > 0
         assert search.n_visited < work[0]
         assert search.find(alone, float("inf")) == (None, True)
         assert search.find(alone, 0.0) == (None, False)
+
+
+def test_rows_that_look_alike_are_looked_for_in_a_sample_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    number = differing._number_classes
+    monkeypatch.setattr(
+        differing, "_number_classes", lambda side, most: sizes.append(side.n_rows) or number(side, most)
+    )
+    rng = np.random.default_rng(6)
+    n_rows = 20_000
+    alone = rng.permutation(n_rows)
+    assert differing.classes_of(_bound(pa.table(dict.fromkeys("abc", alone)), PLANE).left) is None
+    assert max(sizes) < n_rows // 8
+    # Half of the rows are like another one.
+    side = _bound(pa.table(dict.fromkeys("abc", alone // 2)), PLANE).left
+    classes = differing.classes_of(side)
+    assert classes is not None
+    class_of, first, sizes_of = classes
+    assert np.array_equal(side.order[0][first][class_of], side.order[0])
+    assert sizes_of.tolist() == [2] * (n_rows // 2)

@@ -158,13 +158,13 @@ def test_pairs_within_groups_of_all_sizes() -> None:
     key = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
     places, starts = grouped.group_rows(key, len(sizes))
     assert np.diff(starts).tolist() == sizes
-    for n_x, n_y in ((1, 1), (3, 700), (700, 3), (5_000, 5_000)):
+    for n_x, n_y in ((1, 1), (3, 700), (700, 3), (5_000, 5_000), (30, 70_000)):
         x, y = (rng.integers(0, n_values, key.size) for n_values in (n_x, n_y))
         expected = 0
         for group in range(len(sizes)):
             own_x, own_y = x[key == group], y[key == group]
             expected += int(((own_x[:, None] < own_x) & (own_y[:, None] < own_y)).sum())
-        of_x, of_y = grouped.in_groups(x - 7, -7, places), grouped.in_groups(y, 0, places)
+        of_x, of_y = (grouped.in_groups(codes.astype(np.int32), places) for codes in (x, y))
         assert grouped.count_two_grouped(starts, of_x, of_y, n_x, n_y) == expected
 
 

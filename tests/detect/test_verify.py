@@ -8,11 +8,13 @@ import pytest
 
 import naive
 import naysay
-from naysay.detect import engine, violations
+from naysay.detect import engine, partners, violations
 from naysay.detect.engine import _prefixes
+from naysay.plan.bind import bind
 from naysay.plan.join import join_of
 from naysay.rule.model import Nulls
 from naysay.rule.parse import parse
+from naysay.table import from_frame
 
 N_ROWS = 300_000
 # A shape each, and the columns in which row 6,000 differs from what the rule wants.
@@ -109,3 +111,34 @@ def test_the_rows_of_a_violation_both_ways_are_in_table_order(rule: str) -> None
     witness = naysay.verify(table, rule).witness
     assert witness is not None
     assert (witness.left, witness.right) == ({"row": 1}, {"row": 3})
+
+
+@pytest.mark.parametrize("n_values", [30, 1 << 40])
+def test_only_rows_that_may_meet_are_joined(n_values: int) -> None:
+    """Each equality leaves out the rows outside the range of the other side; the answers stay what they are."""
+    rng = np.random.default_rng(8)
+    wide, narrow = rng.integers(0, n_values, 900), rng.integers(0, n_values // 10, 900)
+    wide[:300], narrow[:300] = rng.integers(0, 3, (2, 300))
+    table = pa.table({"a": wide, "b": narrow})
+    join = join_of(parse("not(t.a == s.b and t.b == s.a)"))
+    bound = bind(from_frame(table), join, Nulls.SQL)
+    meeting = partners.that_may_meet(bound)
+    assert 300 <= meeting.left.n_rows < 450
+    meets = (wide[:, None] == narrow) & (narrow[:, None] == wide)
+    np.fill_diagonal(meets, False)
+    assert partners.partners(bound).tolist() == meets.sum(axis=1).tolist()
+    assert violations.count(bound) == meets.sum()
+    witness = violations.verify(bound)
+    assert witness is not None
+    assert meets[witness]
+    # Where most rows may meet, they stay as they are.
+    same = bind(from_frame(table), join_of(parse("not(t.a == s.a and t.a < s.b)")), Nulls.SQL)
+    assert partners.that_may_meet(same) is same
+
+
+def test_sides_that_meet_are_counted_part_by_part() -> None:
+    rng = np.random.default_rng(9)
+    for n_left, n_right in ((0, 50), (50, 0), (1, 1), (700, 900), (900, 700)):
+        left, right = rng.integers(0, 1 << 40, n_left) % 300 << 30, rng.integers(0, 300, n_right) << 30
+        expected = int((left[:, None] == right).sum())
+        assert partners.count_equal(left, right, 1 << 40) == expected

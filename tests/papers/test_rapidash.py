@@ -253,7 +253,7 @@ def check_signatures() -> None:
 
     check_random_joins(seed=8, n_joins=40, most_rows=8, most_parts=3)
     compiled = 0
-    own = ("find_ordered_by_key", "_meet", "_group", "_slot", "_keep")
+    own = ("find_ordered_by_key", "_meet_rows", "_number_keys")
     for module in (kd_tree, range_tree, find):
         for name, function in vars(module).items():
             if (

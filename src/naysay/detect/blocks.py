@@ -24,7 +24,7 @@ _SAMPLE = 192
 # Fewer blocks are not worth a thread; each thread takes its blocks in this many shares, as some take longer.
 _BLOCKS_PER_THREAD, _SHARES_PER_THREAD = 1_000, 8
 
-_NOBODY = np.empty(0, np.int64)
+NOBODY = np.empty(0, np.int64)
 
 
 def build_seconds(bound: BoundJoin, group_rows: float) -> float:
@@ -69,8 +69,8 @@ class BlockSearch:
         cost_of_visit = _VISIT * len(self._left[0])
         # The sum of both kinds of work is limited as if all of it were of the cheaper kind.
         limit = min(most * 1e9 / scale / _PAIR, UNLIMITED)
-        work = np.array([0, 0, int(limit)], np.int64)
-        n_done = self._run(chosen, work, np.zeros(len(self._places), np.int64), _NOBODY)
+        work = np.array([0, 0, int(limit), -1], np.int64)
+        n_done = self._run(chosen, work, np.zeros(len(self._places), np.int64), NOBODY)
         if n_done < len(chosen):
             return float("inf")
         self._n_expected = scale * float(work[0] + work[1])
@@ -79,7 +79,7 @@ class BlockSearch:
     def partners(self) -> Int64Array:
         """For each left row, the weight of its partners; a row that meets itself counts."""
         found = np.zeros(len(self._places), np.int64)
-        self._search(found, _NOBODY)
+        self._search(found, NOBODY)
         out = np.empty_like(found)
         out[self._places] = found
         return out
@@ -87,18 +87,23 @@ class BlockSearch:
     def find(self, own: Int64Array, most: float) -> tuple[int | None, bool]:
         """The place of some left row that has more partners than `own` says that it has in itself, if there is one.
 
-        Gives up after about `most` seconds, or twice the work that `seconds` has found to be less than that. The flag
-        is True if the search went through all rows.
+        Without `own` any partner will do. Gives up after about `most` seconds, or twice the work that `seconds` has
+        found to be less than that. The flag is True if the search went through all rows.
         """
-        found = np.zeros(len(self._places), np.int64)
-        if own.any():
+        found = np.zeros(own.size, np.int64)
+        if own.size:
             own = own[self._places]
-        n_done = self._search(found, own, most)
+        n_done, place = self._search(found, own, most)
         at = np.flatnonzero(found > own)
-        return (int(self._places[at[0]]) if at.size else None), n_done == self.n_blocks
+        if at.size:
+            place = int(at[0])
+        return (int(self._places[place]) if place >= 0 else None), n_done == self.n_blocks
 
-    def _search(self, found: Int64Array, own: Int64Array, most: float = float("inf")) -> int:
-        """Search all blocks, on threads; how many were done before the search stopped."""
+    def _search(self, found: Int64Array, own: Int64Array, most: float = float("inf")) -> tuple[int, int]:
+        """Search all blocks, on threads; how many were done before the search stopped, and the place where it did.
+
+        The place is that of a left row with a partner, -1 if none was found or `found` says how many each has.
+        """
         limit = int(min(max(most * 1e9 / _VISIT, 2 * self._n_expected), UNLIMITED))
         n_threads = threads_for(self.n_blocks // _BLOCKS_PER_THREAD)
         shares = np.array_split(np.arange(self.n_blocks), 1 if n_threads == 1 else _SHARES_PER_THREAD * n_threads)
@@ -109,7 +114,7 @@ class BlockSearch:
             if is_over.is_set():
                 return 0
             n_used = sum(int(work[0] + work[1]) for work in works)
-            work = np.array([0, 0, max(limit - n_used, 0)], np.int64)
+            work = np.array([0, 0, max(limit - n_used, 0), -1], np.int64)
             works.append(work)
             n_done = self._run(share, work, found, own)
             if n_done < len(share):
@@ -119,7 +124,7 @@ class BlockSearch:
         n_done = sum(in_turn_or_on_threads(shares, search, n_threads))
         self.n_visited, self.n_compared = (sum(int(work[kind]) for work in works) for kind in (0, 1))
         check_stop()
-        return n_done
+        return n_done, max(int(work[3]) for work in works)
 
     def _run(self, chosen: Int64Array, work: Int64Array, found: Int64Array, own: Int64Array) -> int:
         return count_blocks(self._left, self._right, self._sums, self._n_orders, chosen, work, found, own, stop_flag())

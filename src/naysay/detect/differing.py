@@ -9,6 +9,7 @@ values, whose groups are small.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,7 +18,7 @@ import numpy as np
 
 from naysay.arrays import Int64Array
 from naysay.budget import check_stop, in_turn_or_on_threads, require_seconds, stop_flag, threads_for
-from naysay.detect.blocks import BlockSearch, build_seconds
+from naysay.detect.blocks import NOBODY, BlockSearch, build_seconds
 from naysay.detect.partners import add_partners, agreement, self_partners, small_keys
 from naysay.kernels.joins.compare import compare_groups, list_groups
 from naysay.kernels.sort import dense_groups, sorted_places
@@ -26,6 +27,8 @@ from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 
 # Equal rows are collapsed if that leaves at most this share of them.
 _WORTH_COLLAPSING = 0.7
+# In a sample of rows that are worth collapsing, so many are like an earlier one.
+_FEW_ALIKE = 25
 # Nanoseconds to find the classes and selectivities, for each row and column.
 _PREPARE = 30.0
 # The trees are built, only to find out that the search would cost more, for at most this part of the time to compare.
@@ -56,9 +59,7 @@ def partners_differing(bound: BoundJoin) -> Int64Array:
 def find_differing_left(bound: BoundJoin) -> int | None:
     """The place of some left row with a partner other than itself."""
     comparison = prepare(bound)
-    own = np.zeros(comparison.bound.left.n_rows, np.int64)
-    if bound.reflexive:
-        own[self_partners(comparison.bound)] = 1
+    own = self_partners(comparison.bound).astype(np.int64) if bound.reflexive else NOBODY
     most = comparison.seconds
     search = search_blocks(comparison)
     if search is not None:
@@ -66,7 +67,7 @@ def find_differing_left(bound: BoundJoin) -> int | None:
         if found is not None or complete:
             return comparison.member(found)
     require_seconds(most)
-    places = np.flatnonzero(comparison.compare() > own)
+    places = np.flatnonzero(comparison.compare() > (own if own.size else 0))
     return comparison.member(int(places[0])) if places.size else None
 
 
@@ -131,19 +132,32 @@ def list_compared(bound: BoundJoin, places: Int64Array, limit: int) -> tuple[Int
 def classes_of(side: Side) -> Classes | None:
     """The rows that look alike to the rule: the class of each row, a row of each class, and the rows in each.
 
-    None if most rows are alone in their class, which shows early.
+    None if most rows are alone in their class, which shows in a sample of a large table: of rows that are worth
+    collapsing, 16 * sqrt(n) form some 50 pairs.
     """
-    class_of, _, n_classes = dense_groups(side.key, side.key[:0])
-    for codes in sorted((*side.order, *side.differs), key=_n_values_at_first, reverse=True):
-        if n_classes > _WORTH_COLLAPSING * side.n_rows:
+    n_sample = 16 * math.isqrt(side.n_rows)
+    if 4 * n_sample < side.n_rows:
+        sample = side.take(np.unique(np.random.default_rng(0).integers(0, side.n_rows, n_sample)))
+        if _number_classes(sample, sample.n_rows - _FEW_ALIKE) is None:
             return None
-        values, _, n_values = dense_groups(codes - codes.min(), codes[:0])
-        class_of, _, n_classes = dense_groups(class_of * n_values + values, codes[:0])
-    if n_classes > _WORTH_COLLAPSING * side.n_rows:
+    found = _number_classes(side, _WORTH_COLLAPSING * side.n_rows)
+    if found is None:
         return None
+    class_of, n_classes = found
     first = np.empty(n_classes, np.int64)
     first[class_of[::-1]] = np.arange(class_of.size - 1, -1, -1)
     return class_of, first, np.bincount(class_of, minlength=n_classes)
+
+
+def _number_classes(side: Side, most: float) -> tuple[Int64Array, int] | None:
+    """The class of each row and how many there are; None if there are more than `most`, which shows early."""
+    class_of, _, n_classes = dense_groups(side.key, side.key[:0])
+    for codes in sorted((*side.order, *side.differs), key=_n_values_at_first, reverse=True):
+        if n_classes > most:
+            return None
+        values, _, n_values = dense_groups(codes - codes.min(), codes[:0])
+        class_of, _, n_classes = dense_groups(class_of * n_values + values, codes[:0])
+    return None if n_classes > most else (class_of, n_classes)
 
 
 def _n_values_at_first(codes: Int64Array) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -19,8 +19,15 @@ from naysay.kernels.joins.partners import (
     partners_two,
     ranks_within,
 )
-from naysay.kernels.sort import count_equal_parts, count_equal_small, dense_groups, partition_keys, sorted_places
-from naysay.plan.bind import BoundJoin, Memo, Side, combine
+from naysay.kernels.sort import (
+    count_equal_parts,
+    count_equal_small,
+    count_meeting_parts,
+    dense_groups,
+    partition_keys,
+    sorted_places,
+)
+from naysay.plan.bind import BoundJoin, Memo, NoMemo, Side, combine
 from naysay.plan.cost import Agreement
 
 # Leading hash bits by which keys are partitioned: 512 parts keep the tables of a million keys in the first cache.
@@ -42,10 +49,10 @@ def count_equal(left: Int64Array, right: Int64Array, n_keys: int) -> int:
     """Count pairs of equal keys, rows with themselves included."""
     if n_keys <= max(1 << 12, left.size + right.size):
         return int(count_equal_small(left, right, n_keys))
-    if left is not right:
-        return int(count_equal_small(*small_keys(left, right, n_keys)))
-    parted, starts = partition_keys(left, _PART_BITS)
-    return int(count_equal_parts(parted, starts, 0, 1 << _PART_BITS))
+    parted = partition_keys(left, _PART_BITS)
+    if left is right:
+        return int(count_equal_parts(*parted, 0, 1 << _PART_BITS))
+    return int(count_meeting_parts(*parted, *partition_keys(right, _PART_BITS)))
 
 
 def agreement(bound: BoundJoin) -> Agreement:
@@ -67,6 +74,10 @@ def partners(bound: BoundJoin) -> Int64Array:
     the disequalities (inclusion and exclusion); see `differing` for many of them.
     """
     out = np.zeros(bound.left.n_rows, np.int64)
+    meeting = that_may_meet(bound)
+    if meeting is not bound:
+        out[bound.left.places_of(meeting.left.rows)] = partners(meeting)
+        return out
     if bound.left.n_rows and bound.right.n_rows and is_hard(bound):
         from naysay.detect.differing import partners_differing
 
@@ -77,6 +88,27 @@ def partners(bound: BoundJoin) -> Int64Array:
     if bound.reflexive:
         out[self_partners(bound)] -= 1
     return out
+
+
+def that_may_meet(bound: BoundJoin) -> BoundJoin:
+    """The join without rows that lie outside the range of the other side in some equality, if those are most. O(n)."""
+    left, right = bound.left, bound.right
+    if bound.mirror or not left.n_rows or not right.n_rows:
+        return bound
+    keep = [np.ones(side.n_rows, np.bool_) for side in (left, right)]
+    for equal in bound.equalities:
+        sides = zip(equal, (left, right), strict=True)
+        codes = [codes if codes.size == side.n_rows else codes[side.rows] for codes, side in sides]
+        ranges = [(mine.min(), mine.max()) for mine in codes]
+        for kept, mine, own, (low, high) in zip(keep, codes, ranges, reversed(ranges), strict=True):
+            if own[0] < low:
+                kept &= mine >= low
+            if own[1] > high:
+                kept &= mine <= high
+    if 2 * sum(map(np.count_nonzero, keep)) > left.n_rows + right.n_rows:
+        return bound
+    left, right = (side.take(np.flatnonzero(kept)) for side, kept in zip((left, right), keep, strict=True))
+    return replace(bound, left=left, right=right, equalities=(), memo=NoMemo())
 
 
 def total_of(counts: Int64Array) -> int:

@@ -17,12 +17,14 @@ from naysay.detect.partners import (
     self_partners,
     small_keys,
     sorted_once,
+    that_may_meet,
     total_of,
 )
 from naysay.detect.points import count_dependency, count_grouped, join_points
 from naysay.detect.strategy import PairBlock, Strategy
 from naysay.kernels.joins.find import (
     find_differing,
+    find_ordered_by_key,
     find_ordered_differing,
     find_ordered_pair,
     find_repeated,
@@ -42,6 +44,7 @@ _MANY_KEYS = 2
 
 def count(bound: BoundJoin) -> int:
     """Count the violations of a bound join; CountOverflow beyond 64 bits."""
+    bound = that_may_meet(bound)
     n_left, n_right = bound.left.n_rows, bound.right.n_rows
     if not n_left or not n_right:
         return 0
@@ -101,6 +104,7 @@ def verify(bound: BoundJoin) -> tuple[int, int] | None:
 
     The rows are in table order if they violate the rule both ways.
     """
+    bound = that_may_meet(bound)
     place = _left_in_conflict(bound)
     if place is None:
         return None
@@ -126,6 +130,13 @@ def _left_in_conflict(bound: BoundJoin) -> int | None:
         if count_equal(left.key, left.key, bound.n_keys) == left.n_rows:
             return None
         return _found(find_repeated(left.key, table_bits(left.n_rows)))
+    if shape == (0, 0):
+        if not count(bound):
+            return None
+        values = np.zeros(left.n_rows, np.int64), np.ones(right.n_rows, np.int64)
+        return _found(
+            find_ordered_by_key((left.key, values[0], left.rows), (right.key, values[1], right.rows), False)[0]
+        )
     if is_hard(bound):
         from naysay.detect.differing import find_differing_left
 

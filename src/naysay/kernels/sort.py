@@ -461,6 +461,38 @@ def count_equal_parts(parted: Int64Array, starts: Int64Array, first: int, last: 
 
 
 @kernel
+def count_meeting_parts(left: Int64Array, left_starts: Int64Array, right: Int64Array, right_starts: Int64Array) -> int:
+    """Count pairs (i, j) with left[i] == right[j], both sides as `partition_keys` leaves them. O(n) expected."""
+    largest = 0
+    for part in range(left_starts.size - 1):
+        largest = max(largest, left_starts[part + 1] - left_starts[part])
+    bits = table_bits(largest)
+    mask = np.int64((1 << bits) - 1)
+    slots = np.empty(1 << bits, np.int64)
+    counts = np.empty(1 << bits, np.int64)
+    total = 0
+    for part in range(left_starts.size - 1):
+        slots[:] = _EMPTY
+        for i in range(left_starts[part], left_starts[part + 1]):
+            key = left[i]
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(20)) & mask
+            while slots[slot] != _EMPTY and slots[slot] != key:
+                slot = (slot + 1) & mask
+            if slots[slot] == _EMPTY:
+                slots[slot] = key
+                counts[slot] = 0
+            counts[slot] += 1
+        for j in range(right_starts[part], right_starts[part + 1]):
+            key = right[j]
+            slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(20)) & mask
+            while slots[slot] != _EMPTY and slots[slot] != key:
+                slot = (slot + 1) & mask
+            if slots[slot] == key:
+                total += counts[slot]
+    return total
+
+
+@kernel
 def count_equal_small(left: Int64Array, right: Int64Array, n_keys: int) -> int:
     """Count pairs (i, j) with left[i] == right[j], for keys in a small range [0, n_keys). O(n + n_keys)."""
     counts = np.zeros(n_keys, np.int64)
@@ -482,13 +514,14 @@ def count_agreeing_small(columns: Columns, factors: Factors, n_cells: int) -> in
     """Sum c * c over the combined codes, in a small range [0, n_cells), c the number of rows with the code."""
     first, second, third = columns
     by_first, by_second, by_key = factors
-    counts = np.zeros(n_cells, np.int64)
+    # Short, so that more of them fit into the cache. No array has 2 ** 32 rows.
+    counts = np.zeros(n_cells, np.uint32)
     total = 0
     for i in range(first.size):
         cell = (first[i] * by_first + second[i] * by_second) * by_key + third[i]
         # (c + 1)^2 - c^2 = 2c + 1
-        total += 2 * counts[cell] + 1
-        counts[cell] += 1
+        total += 2 * np.int64(counts[cell]) + 1
+        counts[cell] = np.uint32(counts[cell] + np.uint32(1))
     return total
 
 

@@ -316,6 +316,33 @@ def count_two(left: Points, right: Points, bits_x: int, bits_y: int, n_ranks: in
 
 
 @kernel
+def find_two_words(left: UInt64Array, right: UInt64Array, bits_x: int, bits_y: int) -> int:
+    """The place of a left word with a right word of the same key and greater x and y; -1 if there is none.
+
+    Sweeps down x with the greatest y so far. O(n).
+    """
+    shift_x, shift_key = np.uint64(bits_y), np.uint64(bits_x + bits_y)
+    mask = np.uint64((1 << bits_y) - 1)
+    last_key = greatest = np.uint64(0)
+    j = right.size
+    for i in range(left.size - 1, -1, -1):
+        word = left[i]
+        key = word >> shift_key
+        if i == left.size - 1 or key != last_key:
+            while j > 0 and (right[j - 1] >> shift_key) > key:
+                j -= 1
+            last_key = key
+            greatest = np.uint64(0)
+        while j > 0 and (right[j - 1] >> shift_x) > (word >> shift_x) and (right[j - 1] >> shift_key) == key:
+            j -= 1
+            greatest = max(greatest, right[j] & mask)
+        # No y is above the greatest one if there was none yet.
+        if greatest > (word & mask):
+            return i
+    return -1
+
+
+@kernel
 def _fill(tree: Int64Array, words: UInt64Array, weights: Int64Array, mask: np.uint64, n_ranks: int) -> None:
     """Put rows into an empty Fenwick tree at once. O(n + n_ranks)."""
     for j in range(words.size):

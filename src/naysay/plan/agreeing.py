@@ -30,7 +30,7 @@ _MAX_ROWS = 3_000_000_000
 # A kernel takes this many columns; more are combined before.
 _KERNEL_COLUMNS = 3
 # Up to this many values for each row, an array of counts by value is quicker than a partition.
-_CELLS_PER_ROW = 0.5
+_CELLS_PER_ROW = 2.0
 _FEW_CELLS = 1 << 16
 # Leading hash bits by which rows are partitioned.
 _PART_BITS = 9

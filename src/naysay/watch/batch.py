@@ -134,8 +134,9 @@ class CountingIndex(Protocol):
 
 
 def concat_pairs(parts: Sequence[SlotPairs]) -> SlotPairs:
-    if not parts:
-        return NO_PAIRS
+    parts = [part for part in parts if len(part.left)]
+    if len(parts) < 2:
+        return parts[0] if parts else NO_PAIRS
     return SlotPairs(np.concatenate([part.left for part in parts]), np.concatenate([part.right for part in parts]))
 
 

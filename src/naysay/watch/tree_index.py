@@ -308,7 +308,7 @@ def _with_partners(left: Int64Array, right: Int64Array, n_orders: int, require: 
 
     def count(chosen: Int64Array) -> Int64Array:
         counts = np.zeros(len(places), np.int64)
-        work = np.array([0, 0, UNLIMITED])
+        work = np.array([0, 0, UNLIMITED, -1])
         count_blocks(blocks, others, sums, n_orders, chosen, work, counts, nobody, never)
         return counts
 

@@ -21,18 +21,22 @@ def _mix(mixed: np.uint64, word: np.uint64) -> np.uint64:
 
 
 @kernel
-def _slot_of_tuple(codes: Int64Array, row: int, slots: Int64Array, tuples: Int64Array) -> int:
-    """The slot that holds the tuple in this row of `codes`, or the empty one where it belongs."""
-    width = codes.shape[1]
+def _first_slot(codes: Int64Array, row: int, slots: Int64Array) -> int:
+    """Where the search for the tuple in this row begins."""
     mixed = GOLDEN
-    for k in range(width):
+    for k in range(codes.shape[1]):
         mixed = _mix(mixed, np.uint64(codes[row, k]))
+    return np.int64(mixed >> np.uint64(1)) & (slots.size - 1)
+
+
+@kernel
+def _slot_of_tuple(codes: Int64Array, row: int, slots: Int64Array, tuples: Int64Array, slot: int) -> int:
+    """The slot that holds the tuple in this row of `codes`, or the empty one where it belongs, from `slot` on."""
     mask = slots.size - 1
-    slot = np.int64(mixed >> np.uint64(1)) & mask
     while slots[slot] != -1:
         number = slots[slot]
         same = True
-        for k in range(width):
+        for k in range(codes.shape[1]):
             same &= tuples[number, k] == codes[row, k]
         if same:
             break
@@ -41,11 +45,31 @@ def _slot_of_tuple(codes: Int64Array, row: int, slots: Int64Array, tuples: Int64
 
 
 @kernel
+def _first_slots(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> Int64Array:
+    """The first slot of each row. What they lead to is read in loops of its own, which wait for the memory together."""
+    firsts = np.empty(codes.shape[0], np.int64)
+    numbers = np.empty(codes.shape[0], np.int64)
+    for row in range(codes.shape[0]):
+        firsts[row] = _first_slot(codes, row, slots)
+    for row in range(codes.shape[0]):
+        numbers[row] = slots[firsts[row]]
+    n_same = 0
+    for row in range(codes.shape[0]):
+        if numbers[row] >= 0:
+            n_same += tuples[numbers[row], 0] == codes[row, 0]
+    # Never the case: so that the loops are not left out.
+    if n_same > codes.shape[0]:
+        firsts[0] = -1
+    return firsts
+
+
+@kernel
 def find_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> Int64Array:
     """The number of each row of `codes` [n, width], -1 if it is not in the dictionary. O(n) expected."""
     numbers = np.empty(codes.shape[0], np.int64)
+    firsts = _first_slots(codes, slots, tuples)
     for row in range(codes.shape[0]):
-        numbers[row] = slots[_slot_of_tuple(codes, row, slots, tuples)]
+        numbers[row] = slots[_slot_of_tuple(codes, row, slots, tuples, firsts[row])]
     return numbers
 
 
@@ -53,11 +77,13 @@ def find_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> Int
 def add_tuples(codes: Int64Array, slots: Int64Array, tuples: Int64Array, n_known: int) -> Int64Array:
     """Like find_tuples, but a tuple that is not in the dictionary yet gets the next number, from `n_known` on."""
     numbers = np.empty(codes.shape[0], np.int64)
+    firsts = _first_slots(codes, slots, tuples)
     for row in range(codes.shape[0]):
-        slot = _slot_of_tuple(codes, row, slots, tuples)
+        slot = _slot_of_tuple(codes, row, slots, tuples, firsts[row])
         if slots[slot] == -1:
             slots[slot] = n_known
-            tuples[n_known] = codes[row]
+            for k in range(codes.shape[1]):
+                tuples[n_known, k] = codes[row, k]
             n_known += 1
         numbers[row] = slots[slot]
     return numbers
@@ -118,7 +144,7 @@ def add_texts(
 def rehash_tuples(tuples: Int64Array, n_known: int, slots: Int64Array) -> None:
     """Enter the known tuples into an empty, larger hash table. O(n)."""
     for number in range(n_known):
-        slots[_slot_of_tuple(tuples, number, slots, tuples)] = number
+        slots[_slot_of_tuple(tuples, number, slots, tuples, _first_slot(tuples, number, slots))] = number
 
 
 @kernel

@@ -20,7 +20,8 @@ Codes = Int32Array | Int64Array
 ShortPoints = tuple[Int32Array, Int32Array, Int32Array]
 
 GAVE_UP = -2
-_FIRST_GROUPS = 1 << 10
+# Rows whose keys are hashed together.
+_ARRIVING = 1 << 8
 
 
 @kernel
@@ -136,139 +137,124 @@ def find_ordered_pair(left_rows: Points, right_rows: Points, n_groups: int, eith
     """
     left_group, left, left_time = left_rows
     right_group, right, right_time = right_rows
-    least_left, greatest_left, least_right, greatest_right = np.full((4, n_groups), -1, np.int64)
-    i = j = np.int64(0)
-    while i < left.size or j < right.size:
-        has_left = i < left.size and (j == right.size or left_time[i] <= right_time[j])
-        has_right = j < right.size and (i == left.size or right_time[j] <= left_time[i])
-        if has_left:
-            group = left_group[i]
-            other = greatest_right[group]
-            if other >= 0 and left[i] < right[other]:
-                return i, other
-            other = least_right[group]
-            if either_way and other >= 0 and left[i] > right[other]:
-                return i, other
-        if has_right:
-            group = right_group[j]
-            other = least_left[group]
-            if other >= 0 and left[other] < right[j]:
-                return other, j
-            other = greatest_left[group]
-            if either_way and other >= 0 and left[other] > right[j]:
-                return other, j
-        if has_left:
-            _keep(left, i, left_group[i], least_left, greatest_left)
-            i += 1
-        if has_right:
-            _keep(right, j, right_group[j], least_right, greatest_right)
-            j += 1
-    return -1, -1
+    extremes = np.full((n_groups, 4), -1, np.int64)
+    first = np.int64(0)
+    return _meet_rows(left_group, left, left_time, first, right_group, right, right_time, first, extremes, either_way)
 
 
 @kernel
 def find_ordered_by_key(left_rows: Points, right_rows: Points, either_way: bool) -> tuple[int, int]:
     """The same as `find_ordered_pair` for sides of (key, value, time), with keys that are not negative.
 
-    Keys are hashed as rows arrive: one pass, which reads no row after the one that completes a pair. O(n). Rapidash,
-    Algorithms 1 and 4.
+    Keys are hashed as rows arrive, some hundred at a time: one pass, which reads no more after those that complete a
+    pair. O(n). Rapidash, Algorithms 1 and 4.
     """
     left_key, left, left_time = left_rows
     right_key, right, right_time = right_rows
-    keys = np.empty(_FIRST_GROUPS, np.int64)
-    slots = np.full(2 * _FIRST_GROUPS, -1, np.int64)
-    extremes = np.full((4, _FIRST_GROUPS), -1, np.int64)
-    n_groups = np.int64(0)
-    i = j = np.int64(0)
+    keys = np.empty(4 * _ARRIVING, np.int64)
+    slots = np.full(2 * keys.size, -1, np.int64)
+    extremes = np.full((keys.size, 4), -1, np.int64)
+    left_group, right_group = np.empty(_ARRIVING, np.int64), np.empty(_ARRIVING, np.int64)
+    # Typed, or what is called would be compiled once more for a literal 0.
+    none = n_groups = i = j = np.int64(0)
     while i < left.size or j < right.size:
-        if n_groups + 2 > keys.size:
+        if n_groups + 2 * _ARRIVING > keys.size:
             more = np.empty(2 * keys.size, np.int64)
             more[: keys.size] = keys
-            wider = np.full((4, more.size), -1, np.int64)
-            wider[:, : keys.size] = extremes
+            wider = np.full((more.size, 4), -1, np.int64)
+            wider[: keys.size] = extremes
             keys, extremes = more, wider
             slots = np.full(2 * more.size, -1, np.int64)
-            for group in range(n_groups):
-                slots[_slot(slots, keys, keys[group])] = group
-        has_left = i < left.size and (j == right.size or left_time[i] <= right_time[j])
-        has_right = j < right.size and (i == left.size or right_time[j] <= left_time[i])
-        left_at = right_at = np.int64(-1)
-        if has_left:
-            left_at, n_groups = _group(slots, keys, left_key[i], n_groups)
-        if has_right:
-            right_at, n_groups = _group(slots, keys, right_key[j], n_groups)
-        first, second = _meet(left, right, i, j, left_at, right_at, extremes, either_way)
+            _number_keys(keys, none, n_groups, slots, keys, none, np.empty(n_groups, np.int64))
+        begin = min(left_time[i] if i < left.size else right_time[j], right_time[j] if j < right.size else left_time[i])
+        left_end, right_end = i, j
+        while left_end < left.size and left_time[left_end] - begin < _ARRIVING:
+            left_end += 1
+        while right_end < right.size and right_time[right_end] - begin < _ARRIVING:
+            right_end += 1
+        n_groups = _number_keys(left_key, i, left_end, slots, keys, n_groups, left_group)
+        n_groups = _number_keys(right_key, j, right_end, slots, keys, n_groups, right_group)
+        lefts, rights = left_group[: left_end - i], right_group[: right_end - j]
+        first, second = _meet_rows(lefts, left, left_time, i, rights, right, right_time, j, extremes, either_way)
         if first >= 0:
             return first, second
-        i += has_left
-        j += has_right
+        i, j = left_end, right_end
     return -1, -1
 
 
 @kernel
-def _slot(slots: Int64Array, keys: Int64Array, key: int) -> int:
-    """The slot of a key in a hash table of groups, or the free one where it belongs."""
+def _number_keys(
+    given: Int64Array, begin: int, end: int, slots: Int64Array, keys: Int64Array, n_groups: int, groups: Int64Array
+) -> int:
+    """The group of each key from `begin` to `end`, by a hash table; `keys` has that of each group. Returns how many."""
     last = slots.size - 1
-    slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(32)) & last
-    while slots[slot] >= 0 and keys[slots[slot]] != key:
-        slot = (slot + 1) & last
-    return slot
+    for i in range(begin, end):
+        key = given[i]
+        slot = np.int64((np.uint64(key) * GOLDEN) >> np.uint64(32)) & last
+        while slots[slot] >= 0 and keys[slots[slot]] != key:
+            slot = (slot + 1) & last
+        if slots[slot] < 0:
+            slots[slot] = n_groups
+            keys[n_groups] = key
+            n_groups += 1
+        groups[i - begin] = slots[slot]
+    return n_groups
 
 
 @kernel
-def _group(slots: Int64Array, keys: Int64Array, key: int, n_groups: int) -> tuple[int, int]:
-    """The group of a key, which may be new, and the number of groups then."""
-    slot = _slot(slots, keys, key)
-    if slots[slot] >= 0:
-        return slots[slot], n_groups
-    slots[slot] = n_groups
-    keys[n_groups] = key
-    return n_groups, n_groups + 1
-
-
-@kernel
-def _meet(
+def _meet_rows(
+    left_group: Int64Array,
     left: Int64Array,
+    left_time: Int64Array,
+    left_begin: int,
+    right_group: Int64Array,
     right: Int64Array,
-    i: int,
-    j: int,
-    left_group: int,
-    right_group: int,
+    right_time: Int64Array,
+    right_begin: int,
     extremes: Int64Array,
     either_way: bool,
 ) -> tuple[int, int]:
-    """The pair that left row i or right row j completes with an earlier row, or (-1, -1) once both are kept.
+    """The pair that the next rows complete, as many as there are groups, or (-1, -1) once all of them are kept.
 
-    A side whose group is -1 has no row now. `extremes` has for each group the places of the least and greatest left
-    value so far, and of the least and greatest right value.
+    `extremes` has for each group the places of the least and the greatest left value so far, and of the least and the
+    greatest right value. All in one loop: a call for each row would take ten times as long.
     """
-    if left_group >= 0:
-        other = extremes[3, left_group]
-        if other >= 0 and left[i] < right[other]:
-            return i, other
-        other = extremes[2, left_group]
-        if either_way and other >= 0 and left[i] > right[other]:
-            return i, other
-    if right_group >= 0:
-        other = extremes[0, right_group]
-        if other >= 0 and left[other] < right[j]:
-            return other, j
-        other = extremes[1, right_group]
-        if either_way and other >= 0 and left[other] > right[j]:
-            return other, j
-    if left_group >= 0:
-        _keep(left, i, left_group, extremes[0], extremes[1])
-    if right_group >= 0:
-        _keep(right, j, right_group, extremes[2], extremes[3])
+    i, j = np.int64(left_begin), np.int64(right_begin)
+    left_end, right_end = i + left_group.size, j + right_group.size
+    while i < left_end or j < right_end:
+        has_left = i < left_end and (j == right_end or left_time[i] <= right_time[j])
+        has_right = j < right_end and (i == left_end or right_time[j] <= left_time[i])
+        if has_left:
+            group = left_group[i - left_begin]
+            other = extremes[group, 3]
+            if other >= 0 and left[i] < right[other]:
+                return i, other
+            other = extremes[group, 2]
+            if either_way and other >= 0 and left[i] > right[other]:
+                return i, other
+        if has_right:
+            group = right_group[j - right_begin]
+            other = extremes[group, 0]
+            if other >= 0 and left[other] < right[j]:
+                return other, j
+            other = extremes[group, 1]
+            if either_way and other >= 0 and left[other] > right[j]:
+                return other, j
+        if has_left:
+            group = left_group[i - left_begin]
+            if extremes[group, 0] < 0 or left[i] < left[extremes[group, 0]]:
+                extremes[group, 0] = i
+            if extremes[group, 1] < 0 or left[i] > left[extremes[group, 1]]:
+                extremes[group, 1] = i
+            i += 1
+        if has_right:
+            group = right_group[j - right_begin]
+            if extremes[group, 2] < 0 or right[j] < right[extremes[group, 2]]:
+                extremes[group, 2] = j
+            if extremes[group, 3] < 0 or right[j] > right[extremes[group, 3]]:
+                extremes[group, 3] = j
+            j += 1
     return -1, -1
-
-
-@kernel
-def _keep(values: Int64Array, place: int, group: int, least: Int64Array, greatest: Int64Array) -> None:
-    if least[group] < 0 or values[place] < values[least[group]]:
-        least[group] = place
-    if greatest[group] < 0 or values[place] > values[greatest[group]]:
-        greatest[group] = place
 
 
 @kernel

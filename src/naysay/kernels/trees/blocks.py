@@ -134,9 +134,10 @@ def count_blocks(
 ) -> int:
     """Add to `out`, by place, the partners of the left rows in the chosen blocks (leaves of the left tree).
 
-    `sums[i]` is the weight of all right rows before place i. Adds the nodes visited and the pairs compared to work[0]
-    and work[1], and stops when their sum is more than work[2]. With `own`, the partners that a row has in itself, it
-    stops after a block with a row that has more. Returns the number of blocks done.
+    `sums[i]` is the weight of all right rows before place i. Adds the nodes visited and the
+    pairs compared to work[0] and work[1], and stops when their sum is more than work[2]. With `own`, the partners that
+    a row has in itself, it stops after a block with a row that has more. With an empty `out` it stops at a row that has
+    any partner, whose place is work[3] then. Returns the number of blocks done.
     """
     features, left_zones = left
     right_features, zones = right
@@ -145,6 +146,7 @@ def count_blocks(
     stack = np.empty(192, np.int64)
     spans = np.empty(192, np.int64)
     hits = np.empty(LEAF_ROWS, np.int64)
+    any_will_do = out.size == 0
     for number in range(chosen.size):
         if flag[0] != 0 or work[0] + work[1] > work[2]:
             return number
@@ -173,13 +175,23 @@ def count_blocks(
             low = (node * span) % (first_leaf * LEAF_ROWS)
             high = min(low + span, n_right)
             if compared == _INSIDE:
+                if any_will_do:
+                    work[3] = begin
+                    return number + 1
                 together += sums[high] - sums[low]
                 continue
             for place in range(begin, end):
                 if not _may_meet(features, place, zones, node, n_orders):
                     continue
                 work[1] += high - low
-                out[place] += _count_leaf(features, place, right_features, low, high, n_orders, sums, hits)
+                n_partners = _count_leaf(features, place, right_features, low, high, n_orders, sums, hits)
+                if not any_will_do:
+                    out[place] += n_partners
+                elif n_partners > 0:
+                    work[3] = place
+                    return number + 1
+        if any_will_do:
+            continue
         found = False
         for place in range(begin, end):
             out[place] += together
@@ -235,8 +247,8 @@ def _count_leaf(
         else:
             for i in range(partners.size):
                 partners[i] &= np.int64(codes[i] != value)
-    before = sums[low : high + 1]
     total = np.int64(0)
+    before = sums[low : high + 1]
     for i in range(partners.size):
         total += partners[i] * (before[i + 1] - before[i])
     return total

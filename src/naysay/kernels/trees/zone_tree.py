@@ -415,20 +415,32 @@ def all_rows(tree: Tree) -> Int64Array:
 
 
 @kernel
-def _overlap(box: Int64Array, zone: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> int:
-    """Whether no row of a zone can be a partner, some may be, or all are."""
-    n_features = zone.size // 2
-    if zone[0] > box[0] or zone[n_features] < box[0]:
+def _overlap(
+    boxes: Int64Array,
+    box: int,
+    zones: Int64Array,
+    node: int,
+    place: int,
+    features: Int64Array,
+    n_orders: int,
+    nulls_differ: bool,
+) -> int:
+    """Whether no row of a zone can be a partner, some may be, or all are. By index: views of rows take longer."""
+    n_features = zones.shape[2] // 2
+    key = boxes[box, 0]
+    if zones[node, place, 0] > key or zones[node, place, n_features] < key:
         return _OUT
-    every = zone[0] == zone[n_features]
+    every = zones[node, place, 0] == zones[node, place, n_features]
     for part in range(features.size):
-        low, high = zone[features[part]], zone[n_features + features[part]]
+        low, high = zones[node, place, features[part]], zones[node, place, n_features + features[part]]
+        # The greatest code of an order, or the value to differ from.
+        value = boxes[box, 1 + n_orders + part]
         if part < n_orders:
-            if low > box[1 + n_orders + part] or high < box[1 + part]:
+            least = boxes[box, 1 + part]
+            if low > value or high < least:
                 return _OUT
-            every &= low >= box[1 + part] and high <= box[1 + n_orders + part]
+            every &= low >= least and high <= value
         else:
-            value = box[1 + n_orders + part]
             if low == high and (low == value or (low == NULL and not nulls_differ)):
                 return _OUT
             every &= (value < low or value > high) and (nulls_differ or low != NULL)
@@ -436,15 +448,39 @@ def _overlap(box: Int64Array, zone: Int64Array, features: Int64Array, n_orders: 
 
 
 @kernel
-def _is_partner(box: Int64Array, row: Int64Array, features: Int64Array, n_orders: int, nulls_differ: bool) -> bool:
-    if row[0] != box[0]:
+def _first_zone(zones: Int64Array, node: int, fan_out: int, key: int) -> int:
+    """The first child of a node that may have rows with a key, or one after it: rows ascend by key. O(log FAN_OUT)."""
+    greatest = zones.shape[2] // 2
+    low, high = 0, fan_out
+    while low < high:
+        middle = (low + high) // 2
+        if zones[node, middle, greatest] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _is_partner(
+    boxes: Int64Array,
+    box: int,
+    rows: Int64Array,
+    node: int,
+    place: int,
+    features: Int64Array,
+    n_orders: int,
+    nulls_differ: bool,
+) -> bool:
+    if rows[node, place, 0] != boxes[box, 0]:
         return False
     for part in range(features.size):
-        value = row[features[part]]
+        value = rows[node, place, features[part]]
+        limit = boxes[box, 1 + n_orders + part]
         if part < n_orders:
-            if value < box[1 + part] or value > box[1 + n_orders + part]:
+            if value < boxes[box, 1 + part] or value > limit:
                 return False
-        elif value == box[1 + n_orders + part] or (value == NULL and not nulls_differ):
+        elif value == limit or (value == NULL and not nulls_differ):
             return False
     return True
 
@@ -467,19 +503,19 @@ def list_boxes(
     # Node, level, and whether all rows below are partners.
     stack = np.empty((64 * FAN_OUT, 3), np.int64)
     for i in range(asked.shape[0]):
-        box, own = asked[i], owners[i]
+        key, own = asked[i, 0], owners[i]
         stack[0, 0], stack[0, 1], stack[0, 2] = state[ROOT], state[HEIGHT], 0
         n_stack = 1
         while n_stack > 0:
             n_stack -= 1
             node, level, every = stack[n_stack, 0], stack[n_stack, 1], stack[n_stack, 2] == 1
             if level > 0:
-                for place in range(fan_outs[node]):
-                    if zones[node, place, 0] > box[0]:
+                for place in range(_first_zone(zones, node, fan_outs[node], key), fan_outs[node]):
+                    if zones[node, place, 0] > key:
                         break
                     overlap = _ALL
                     if not every:
-                        overlap = _overlap(box, zones[node, place], features, n_orders, nulls_differ)
+                        overlap = _overlap(asked, i, zones, node, place, features, n_orders, nulls_differ)
                     if overlap != _OUT:
                         stack[n_stack, 0], stack[n_stack, 1] = children[node, place], level - 1
                         stack[n_stack, 2] = overlap == _ALL
@@ -495,7 +531,7 @@ def list_boxes(
                 found_owners[n_found] = owner
                 is_found = owner != own and (skipped < 0 or stamps[owner] != skipped)
                 if is_found and not every:
-                    is_found = _is_partner(box, rows[node, at], features, n_orders, nulls_differ)
+                    is_found = _is_partner(asked, i, rows, node, at, features, n_orders, nulls_differ)
                 n_found += is_found
             if n_found > limit:
                 return found_boxes[:limit].copy(), found_owners[:limit].copy(), False
@@ -515,7 +551,7 @@ def count_boxes(tree: Tree, boxes: Boxes) -> Int64Array:
     n_rows_at = zones.shape[2] - 1
     stack = np.empty((64 * FAN_OUT, 2), np.int64)
     for i in range(asked.shape[0]):
-        box = asked[i]
+        key = asked[i, 0]
         stack[0, 0], stack[0, 1] = state[ROOT], state[HEIGHT]
         n_stack = 1
         while n_stack > 0:
@@ -523,12 +559,12 @@ def count_boxes(tree: Tree, boxes: Boxes) -> Int64Array:
             node, level = stack[n_stack, 0], stack[n_stack, 1]
             if level == 0:
                 for at in range(sizes[node]):
-                    counts[i] += _is_partner(box, rows[node, at], features, n_orders, nulls_differ)
+                    counts[i] += _is_partner(asked, i, rows, node, at, features, n_orders, nulls_differ)
                 continue
-            for place in range(fan_outs[node]):
-                if zones[node, place, 0] > box[0]:
+            for place in range(_first_zone(zones, node, fan_outs[node], key), fan_outs[node]):
+                if zones[node, place, 0] > key:
                     break
-                overlap = _overlap(box, zones[node, place], features, n_orders, nulls_differ)
+                overlap = _overlap(asked, i, zones, node, place, features, n_orders, nulls_differ)
                 if overlap == _ALL:
                     counts[i] += zones[node, place, n_rows_at]
                 elif overlap == _SOME:
