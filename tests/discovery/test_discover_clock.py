@@ -15,6 +15,7 @@ import pytest
 import naysay
 from naysay.budget import Budget, Stopped
 from naysay.discovery import cover, evidence, measured, shortest
+from naysay.discovery import problem as problems
 from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import conclude, solve
 from naysay.discovery.evidence import all_pairs
@@ -25,7 +26,7 @@ from naysay.discovery.result import Discovery
 from naysay.discovery.selective import SelectiveSearch
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import Scope, build_space
-from naysay.discovery.vertices import edges_of, is_among
+from naysay.discovery.vertices import Vertices, edges_of, is_among
 from naysay.errors import UsageError
 from naysay.kernels.covers import possible
 from naysay.report.discoveries import headline
@@ -113,6 +114,33 @@ def test_covers_that_were_found_are_given_back_though_no_time_is_left(monkeypatc
     assert judged == [200]
     assert len(rules) == 200
     assert problem.vertices.n_predicates(rules).max() <= np.sort(problem.vertices.n_predicates(found))[len(found) // 2]
+
+
+@pytest.mark.parametrize("n_columns", [12, 200])
+def test_what_is_made_of_covers_after_a_stop_is_bounded_by_their_words(
+    monkeypatch: pytest.MonkeyPatch, n_columns: int
+) -> None:
+    data = from_frame(numbers(30, n_columns, 20))
+    space = build_space(data, None, Scope(cross=False))
+    outcomes = outcomes_of(data, space, Nulls.SQL)
+    made, vertices = [], Problem.of(space, outcomes).vertices
+    mirrored = Vertices.mirrored
+    monkeypatch.setattr(Vertices, "mirrored", lambda self, covers: made.append(covers.size) or mirrored(self, covers))
+    monkeypatch.setattr(problems, "_PARTIAL_WORDS", 1000)
+    rng = random.Random(2)
+    firsts = [group.first for group in vertices.groups]
+    chosen = [[1 << (first + rng.randrange(3)) for first in rng.sample(firsts, 3)] for _ in range(5000)]
+    covers, short = vertices.words(map(sum, chosen)), vertices.words([1 << firsts[-1]])
+    covers = np.concatenate([covers, short])
+    problem = Problem.of(space, outcomes, budget=Looks(0))
+    rules, complete = finish_rules(problem, covers, short, np.ones(1, np.int64))
+    assert not complete
+    assert 1000 - vertices.n_words < made[0] <= 1000
+    assert is_among(short, rules).all()
+    # Without a stop all are made rules of.
+    everything, complete = finish_rules(Problem.of(space, outcomes), covers, short, np.ones(1, np.int64))
+    assert complete
+    assert len(everything) > len(rules)
 
 
 def test_a_stop_inside_the_search_keeps_its_covers() -> None:

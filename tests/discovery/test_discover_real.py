@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +78,32 @@ def test_known_rules_of_a_dirty_table_are_found_with_the_error_that_the_docs_sug
     known = canonicals(load_rules(folder / "hospital_constraints.txt"))
     found = canonicals(naysay.discover(table, error=error, cross=False, max_predicates=3).rules)
     assert len(known & found) == n_known
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adult/adult.csv",
+        "airport/airport_original.csv",
+        "flights/flights_clean.csv",
+        "flights/flights_dirty.csv",
+        "golden/hospital.csv",
+        "golden/tax.csv",
+        "hospital/hospital.csv",
+        "hospital/hospital_clean.csv",
+        "hospital/hospital_dirty.csv",
+        "rayyan/rayyan_clean.csv",
+        "rayyan/rayyan_dirty.csv",
+    ],
+)
+def test_no_rule_that_is_shown_is_vacuous(shared: Path, name: str) -> None:
+    """For each predicate of each rule, some rows that satisfy all others do not satisfy it, and no null is why."""
+    table = pcsv.read_csv(shared / "data" / name, pcsv.ReadOptions(encoding="latin1"))
+    found = naysay.discover(table, max_predicates=3)
+    shown = [finding.rule for finding in found.top(20)]
+    assert shown
+    for rule in shown:
+        for number, predicate in enumerate(rule.predicates):
+            failed = replace(predicate, op=predicate.op.negated)
+            tested = Rule((*rule.predicates[:number], failed, *rule.predicates[number + 1 :]))
+            assert naysay.count(table, tested), naysay.render(rule)
