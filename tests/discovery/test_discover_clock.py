@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +19,8 @@ from naysay.budget import Budget, Stopped
 from naysay.discovery import cover, evidence, measured, shortest
 from naysay.discovery import problem as problems
 from naysay.discovery.cover import minimal_covers
-from naysay.discovery.engine import conclude, solve
-from naysay.discovery.evidence import all_pairs
+from naysay.discovery.engine import compare_all, conclude, solve
+from naysay.discovery.evidence import Device, all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem, empty_answer, finish_rules
 from naysay.discovery.request import DiscoverRequest
@@ -29,6 +31,7 @@ from naysay.discovery.space import Scope, build_space
 from naysay.discovery.vertices import Vertices, edges_of, is_among
 from naysay.errors import UsageError
 from naysay.kernels.covers import possible
+from naysay.kernels.evidence import gpu
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls
@@ -214,6 +217,29 @@ def test_comparing_pairs_stops_between_strips() -> None:
         from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))), Nulls.SQL
     )
     assert all_pairs(outcomes, Looks(1)) is None
+
+
+@pytest.mark.parametrize("reason", ["time limit", "interrupted"])
+def test_a_count_on_a_gpu_is_left_at_a_stop(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    problem, _, _ = wide()
+    problem = replace(problem, budget=Looks(3) if reason == "time limit" else Budget())
+    looks = []
+
+    def count(*arguments: object, once: bool, is_stopped: Callable[[], bool]) -> None:
+        """As the GPU: a look after each block."""
+        for n_blocks in range(100):
+            looks.append(n_blocks)
+            if reason == "interrupted" and n_blocks == 5:
+                problem.budget.interrupt()
+            if is_stopped():
+                raise gpu.CountStopped
+
+    monkeypatch.setattr(gpu, "count_pairs", count)
+    answer = compare_all(problem, Device.CUDA)
+    assert len(looks) < 10
+    assert answer.partial
+    assert not len(answer.covers)
+    assert problem.budget.reason == reason
 
 
 def test_finishing_has_its_own_time() -> None:
