@@ -16,7 +16,7 @@ import pytest
 
 import naysay
 from naysay.budget import Budget, Stopped
-from naysay.discovery import cover, evidence, measured, shortest
+from naysay.discovery import cover, engine, evidence, measured, selective, shortest
 from naysay.discovery import problem as problems
 from naysay.discovery.cover import minimal_covers
 from naysay.discovery.engine import compare_all, conclude, solve
@@ -217,6 +217,20 @@ def test_comparing_pairs_stops_between_strips() -> None:
         from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))), Nulls.SQL
     )
     assert all_pairs(outcomes, Looks(1)) is None
+
+
+def test_a_sample_that_does_not_show_soon_that_candidates_are_few_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(8, 3, 5)
+    expected = set(run(table, Budget(), "auto").rules)
+    # As if comparing all pairs took as long as a sample is worth.
+    monkeypatch.setattr(engine, "cpu_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(selective.Costs, "all_pairs_seconds", lambda _: 1e5)
+    monkeypatch.setattr(selective, "_FEW_SHARE", 0.0)
+    found = run(table, Budget(1e6), "auto")
+    assert (found.method, found.partial, set(found.rules)) == ("all-pairs", False, expected)
+    monkeypatch.setattr(selective, "_FEW_SHARE", 1.0)
+    found = run(table, Budget(1e6), "auto")
+    assert (found.method, found.partial, set(found.rules)) == ("selective", False, expected)
 
 
 @pytest.mark.parametrize("reason", ["time limit", "interrupted"])
