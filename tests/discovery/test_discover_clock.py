@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +16,11 @@ import pytest
 
 import naysay
 from naysay.budget import Budget, Stopped
-from naysay.discovery import cover, evidence, measured, shortest
+from naysay.discovery import cover, engine, evidence, measured, selective, shortest
+from naysay.discovery import problem as problems
 from naysay.discovery.cover import minimal_covers
-from naysay.discovery.engine import conclude, solve
-from naysay.discovery.evidence import all_pairs
+from naysay.discovery.engine import compare_all, conclude, solve
+from naysay.discovery.evidence import Device, all_pairs
 from naysay.discovery.outcomes import outcomes_of
 from naysay.discovery.problem import Problem, empty_answer, finish_rules
 from naysay.discovery.request import DiscoverRequest
@@ -25,9 +28,10 @@ from naysay.discovery.result import Discovery
 from naysay.discovery.selective import SelectiveSearch
 from naysay.discovery.shortest import search_rules
 from naysay.discovery.space import Scope, build_space
-from naysay.discovery.vertices import edges_of, is_among
+from naysay.discovery.vertices import Vertices, edges_of, is_among
 from naysay.errors import UsageError
 from naysay.kernels.covers import possible
+from naysay.kernels.evidence import gpu
 from naysay.report.discoveries import headline
 from naysay.rule import render
 from naysay.rule.model import Nulls
@@ -115,6 +119,33 @@ def test_covers_that_were_found_are_given_back_though_no_time_is_left(monkeypatc
     assert problem.vertices.n_predicates(rules).max() <= np.sort(problem.vertices.n_predicates(found))[len(found) // 2]
 
 
+@pytest.mark.parametrize("n_columns", [12, 200])
+def test_what_is_made_of_covers_after_a_stop_is_bounded_by_their_words(
+    monkeypatch: pytest.MonkeyPatch, n_columns: int
+) -> None:
+    data = from_frame(numbers(30, n_columns, 20))
+    space = build_space(data, None, Scope(cross=False))
+    outcomes = outcomes_of(data, space, Nulls.SQL)
+    made, vertices = [], Problem.of(space, outcomes).vertices
+    mirrored = Vertices.mirrored
+    monkeypatch.setattr(Vertices, "mirrored", lambda self, covers: made.append(covers.size) or mirrored(self, covers))
+    monkeypatch.setattr(problems, "_PARTIAL_WORDS", 1000)
+    rng = random.Random(2)
+    firsts = [group.first for group in vertices.groups]
+    chosen = [[1 << (first + rng.randrange(3)) for first in rng.sample(firsts, 3)] for _ in range(5000)]
+    covers, short = vertices.words(map(sum, chosen)), vertices.words([1 << firsts[-1]])
+    covers = np.concatenate([covers, short])
+    problem = Problem.of(space, outcomes, budget=Looks(0))
+    rules, complete = finish_rules(problem, covers, short, np.ones(1, np.int64))
+    assert not complete
+    assert 1000 - vertices.n_words < made[0] <= 1000
+    assert is_among(short, rules).all()
+    # Without a stop all are made rules of.
+    everything, complete = finish_rules(Problem.of(space, outcomes), covers, short, np.ones(1, np.int64))
+    assert complete
+    assert len(everything) > len(rules)
+
+
 def test_a_stop_inside_the_search_keeps_its_covers() -> None:
     problem, edges, counts = wide()
 
@@ -186,6 +217,43 @@ def test_comparing_pairs_stops_between_strips() -> None:
         from_frame(numbers(3000, 4, 2000)), build_space(from_frame(numbers(3000, 4, 2000))), Nulls.SQL
     )
     assert all_pairs(outcomes, Looks(1)) is None
+
+
+def test_a_sample_that_does_not_show_soon_that_candidates_are_few_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = numbers(8, 3, 5)
+    expected = set(run(table, Budget(), "auto").rules)
+    # As if comparing all pairs took as long as a sample is worth.
+    monkeypatch.setattr(engine, "cpu_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(selective.Costs, "all_pairs_seconds", lambda _: 1e5)
+    monkeypatch.setattr(selective, "_FEW_SHARE", 0.0)
+    found = run(table, Budget(1e6), "auto")
+    assert (found.method, found.partial, set(found.rules)) == ("all-pairs", False, expected)
+    monkeypatch.setattr(selective, "_FEW_SHARE", 1.0)
+    found = run(table, Budget(1e6), "auto")
+    assert (found.method, found.partial, set(found.rules)) == ("selective", False, expected)
+
+
+@pytest.mark.parametrize("reason", ["time limit", "interrupted"])
+def test_a_count_on_a_gpu_is_left_at_a_stop(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    problem, _, _ = wide()
+    problem = replace(problem, budget=Looks(3) if reason == "time limit" else Budget())
+    looks = []
+
+    def count(*arguments: object, once: bool, is_stopped: Callable[[], bool]) -> None:
+        """As the GPU: a look after each block."""
+        for n_blocks in range(100):
+            looks.append(n_blocks)
+            if reason == "interrupted" and n_blocks == 5:
+                problem.budget.interrupt()
+            if is_stopped():
+                raise gpu.CountStopped
+
+    monkeypatch.setattr(gpu, "count_pairs", count)
+    answer = compare_all(problem, Device.CUDA)
+    assert len(looks) < 10
+    assert answer.partial
+    assert not len(answer.covers)
+    assert problem.budget.reason == reason
 
 
 def test_finishing_has_its_own_time() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from naysay.kernels.evidence.gpu import count_pairs, is_available
+from naysay.kernels.evidence import gpu
+from naysay.kernels.evidence.gpu import CountStopped, count_pairs, is_available
 
 missing = is_available()
 pytestmark = pytest.mark.skipif(missing is not None, reason=f"no GPU: {missing}")
@@ -92,3 +93,23 @@ def test_a_hash_table_that_fills_up_grows() -> None:
     codes, counts = count_pairs(left, left, weights, weights, masks, spans, once=True)
     assert counts.sum() == 3000 * 2999 // 2
     assert len(np.unique(codes, axis=0)) == len(codes)
+
+
+def test_a_stop_comes_between_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    masks, spans = layout(rng, [8], [7])
+    left, weights = side(rng, 3000, masks, spans, 50), np.ones(3000, np.int64)
+    arguments = (left, left, weights, weights, masks, spans)
+    monkeypatch.setattr(gpu, "_ROWS_BETWEEN_LOOKS", 512)
+    for n_looks in (1, 4):
+        looks: list[bool] = []
+
+        def is_stopped(looks: list[bool] = looks, n_looks: int = n_looks) -> bool:
+            looks.append(True)
+            return len(looks) == n_looks
+
+        with pytest.raises(CountStopped):
+            count_pairs(*arguments, once=True, is_stopped=is_stopped)
+        assert len(looks) == n_looks
+    codes, counts = count_pairs(*arguments, once=True, is_stopped=lambda: False)
+    assert dict(zip(map(tuple, codes.tolist()), counts.tolist(), strict=True)) == by_numpy(*arguments, True)

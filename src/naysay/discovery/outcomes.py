@@ -293,7 +293,8 @@ def _chance_equal(left: Int32Array, right: Int32Array) -> float:
     n_values = int(max(left.max(), right.max())) + 1
     left_counts = np.bincount(left, minlength=n_values) / left.size
     right_counts = left_counts if right is left else np.bincount(right, minlength=n_values) / right.size
-    return float(left_counts @ right_counts)
+    # Not a product of vectors, for which BLAS wakes threads that cost more than the work.
+    return float((left_counts * right_counts).sum())
 
 
 def _lay_out(lines: list[_Line], space: Space) -> tuple[CodeLayout, list[int]]:

@@ -21,8 +21,8 @@ from naysay.rule.model import Rule
 
 # If nobody set a limit: as many rules as a person can still do something with.
 MOST_RULES = 2_000_000
-# Once time is up, sorting more than these would take longer than anybody wants to wait then.
-MOST_PARTIAL = 200_000
+# Once time is up, making rules of more words of covers would take longer than anybody wants to wait then.
+_PARTIAL_WORDS = 200_000
 # Words of covers that become rules in a second, copies of the covers meanwhile, and covers that always have room.
 _FINISHED_PER_SECOND = 1_000_000
 _COPIES = 10
@@ -90,7 +90,7 @@ class Problem:
         most = {"limit on rules": 2 * self.limit + 2}
         n_words, budget = self.vertices.n_words, self.budget
         if budget.is_limited:
-            most["time limit"] = max(MOST_PARTIAL, int(_FINISHED_PER_SECOND * max(0.0, budget.left) / n_words))
+            most["time limit"] = int(max(_PARTIAL_WORDS, _FINISHED_PER_SECOND * budget.left) / n_words)
         if budget.memory is not None:
             room = (budget.memory - process_bytes()) // (8 * n_words * _COPIES)
             most["memory limit"] = max(_FEWEST_COVERS, room)
@@ -142,9 +142,10 @@ def finish_rules(
     """
     vertices, budget = problem.vertices, problem.budget
     covers = covers[covers.any(axis=1)]
-    complete = not budget.stopped() or len(covers) <= MOST_PARTIAL
-    if not complete:
+    n_covers = len(covers)
+    if budget.stopped():
         covers = some_of_the_shortest(covers)
+    complete = len(covers) == n_covers
     covers, all_judged = finish_accepted(problem, covers)
     covers, all_tried = drop_relaxed(covers, vertices, edges, counts, problem.most, budget)
     return np.ascontiguousarray(covers), complete and all_judged and all_tried
@@ -161,9 +162,8 @@ def finish_accepted(problem: Problem, covers: UInt64Array) -> tuple[UInt64Array,
 
 def some_of_the_shortest(covers: UInt64Array) -> UInt64Array:
     """As many covers as can be handled once time is up, those with the fewest vertices."""
-    if len(covers) <= MOST_PARTIAL:
-        return covers
-    return covers[np.argpartition(n_vertices(covers), MOST_PARTIAL)[:MOST_PARTIAL]]
+    most = _PARTIAL_WORDS // covers.shape[1]
+    return covers if len(covers) <= most else covers[np.argpartition(n_vertices(covers), most)[:most]]
 
 
 def all_of(one: UInt64Array, other: UInt64Array, vertices: Vertices) -> UInt64Array:

@@ -100,7 +100,7 @@ class Ranker:
         n_edges = max(1, len(self.edges))
         n_ranked = max(_LEAST, 2 * n_wanted, min(_MOST, _WORK // n_edges))
         if budget is not None and budget.stopped():
-            n_ranked = max(n_wanted, min(n_ranked, _WORK_WHEN_STOPPED // n_edges))
+            n_ranked = max(n_wanted, min(n_ranked, _WORK_WHEN_STOPPED // (n_edges * self.vertices.n_words)))
         results = self._test_in_time(rules.covers[:n_ranked], n_wanted, budget)
         covers = rules.covers[: len(results.surprise)]
         facts = self._facts(covers)
@@ -348,7 +348,7 @@ class Ranker:
 
     def _test_in_time(self, covers: UInt64Array, n_wanted: int, budget: Budget | None) -> Results:
         """Test the first of some rules: at least as many as wanted, the others as long as there is time."""
-        size = max(n_wanted, _WORK_WHEN_STOPPED // max(1, len(self.edges)))
+        size = max(n_wanted, _WORK_WHEN_STOPPED // max(1, self.edges.size))
         parts: list[Results] = []
         for start in range(0, len(covers), size):
             if start and budget is not None:

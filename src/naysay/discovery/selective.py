@@ -78,8 +78,9 @@ _NEAR_SHARE = 0.6
 _AGREEING_SHARE = 0.5
 
 
-# Candidates that are worth a try even where all pairs are compared in a second or two.
-_FEW_COVERS = 2_000
+# Candidates that are worth a try even where all pairs are compared in a second or two, and the share of a time limit in
+# which a sample must show that there are so few.
+_FEW_COVERS, _FEW_SHARE = 2_000, 0.1
 
 
 class TooManyChecks(Exception):
@@ -90,7 +91,10 @@ def find_if_few(problem: Problem) -> Answer:
     """As `find`. Raises TooManyChecks if a sample leaves many candidates, or all pairs look cheaper."""
     search = SelectiveSearch(problem)
     search.begin()
-    if not search.update(problem.most_groups, _FEW_COVERS) and not problem.budget.stopped():
+    search.problem = replace(problem, budget=problem.budget.part(_FEW_SHARE))
+    are_few = search.update(problem.most_groups, _FEW_COVERS)
+    search.problem = problem
+    if not are_few and not problem.budget.stopped():
         raise TooManyChecks
     return _find_all(problem, search, may_leave=True)
 

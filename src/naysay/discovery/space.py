@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -213,10 +214,11 @@ def build_space(
             notes,
         )
     sets = _distinct_values(values, kinds)
+    sizes = {name: _size(bits) for name, bits in sets.items()}
 
     def share_enough(first: str, second: str) -> bool:
-        n_first, n_second = _size(sets[first]), _size(sets[second])
-        return min(n_first, n_second) > 0 and _size(sets[first] & sets[second]) >= scope.share * max(n_first, n_second)
+        least, most = sorted((sizes[first], sizes[second]))
+        return least > 0 and _size(sets[first] & sets[second]) >= scope.share * most
 
     return space_over(kinds, scope, share_enough, averages, notes)
 
@@ -293,11 +295,23 @@ def comes_first(lower: str, higher: str) -> bool:
     >>> comes_first("StartDate", "end date"), comes_first("min_age", "max_price"), comes_first("end", "start")
     (True, False, False)
     """
-    low, high = ("".join(character for character in name.lower() if character.isalnum()) for name in (lower, higher))
-    return any(
-        low.startswith(one, place) and low[:place] + two + low[place + len(one) :] == high
+    return _letters(higher) in _names_after(lower)
+
+
+@lru_cache(1 << 12)
+def _letters(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+@lru_cache(1 << 12)
+def _names_after(lower: str) -> frozenset[str]:
+    """The letters of all names that come after one."""
+    low = _letters(lower)
+    return frozenset(
+        low[:place] + two + low[place + len(one) :]
         for one, two in _FIRST_AND_SECOND
         for place in range(len(low) - len(one) + 1)
+        if low.startswith(one, place)
     )
 
 

@@ -74,6 +74,7 @@ class Rows:
     is_all: bool
     _ids: dict[tuple[int, ...], Int64Array] = field(default_factory=dict)
     _shares: dict[tuple[tuple[int, ...], int], tuple[Float64Array, Float64Array]] = field(default_factory=dict)
+    _agreeing: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, outcomes: Outcomes, vertices: Vertices, n_table_rows: int, most_rows: int = MOST_ROWS) -> Rows:
@@ -173,6 +174,8 @@ class _Sample:
         self.rows, self.chosen = rows, chosen
         weights = rows.weights if chosen is None else rows.weights[chosen]
         self.weights: Float64Array = np.ones(weights.size) if alike else weights.astype(np.float64)
+        # The ordered pairs of rows that agree on some columns, kept for all rows.
+        self._known_agreeing = {} if alike or chosen is not None else rows._agreeing
 
     def _ids(self, columns: Sequence[int]) -> Int64Array:
         ids = self.rows.ids(columns)
@@ -264,8 +267,11 @@ class _Sample:
 
     def _agreeing(self, columns: Sequence[int]) -> int:
         """The ordered pairs of rows that agree on some columns."""
-        sizes = self._sizes(self._ids(columns))
-        return round(float((sizes * sizes).sum() - self.weights.sum()))
+        known, key = self._known_agreeing, tuple(sorted(columns))
+        if key not in known:
+            sizes = self._sizes(self._ids(key))
+            known[key] = round(float((sizes * sizes).sum() - self.weights.sum()))
+        return known[key]
 
 
 def _chernoff(draws: Float64Array, chances: Float64Array, found: float) -> float:
