@@ -67,7 +67,9 @@ def read_stages(log: Path, since: float = 0.0, until: float = float("inf")) -> l
             stage.name = info["Stage Name"]
             scopes = [rdd.get("Scope", "") for rdd in info["RDD Info"]]
             stage.in_python = any("MapInArrow" in scope for scope in scopes)
-            stage.joins = any("Join" in scope for scope in scopes)
+            # Compiled by Spark, a join has no scope of its own, but its two inputs are zipped.
+            names = [*scopes, *(rdd.get("Name", "") for rdd in info["RDD Info"])]
+            stage.joins = any("Join" in name or "ZippedPartitions" in name for name in names)
             stage.start, stage.finish = info.get("Submission Time", 0) / 1e3, info.get("Completion Time", 0) / 1e3
         elif kind == "SparkListenerTaskEnd" and event["Task End Reason"]["Reason"] == "Success":
             stage = stages.setdefault(event["Stage ID"], StageRecord(event["Stage ID"], ""))

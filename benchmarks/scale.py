@@ -42,7 +42,8 @@ from workloads import DATA
 
 CHUNK = 2_000_000
 LIMIT = 100
-# Each verb runs on so many rows first, unmeasured: Java and the Python workers compile what they use.
+# Each verb runs on so many rows first, or the fewest that take its route, unmeasured: Java and the Python workers
+# compile what they use.
 WARM_UP = 1_000_000
 
 
@@ -302,7 +303,7 @@ def measure(args: argparse.Namespace) -> None:
                     if n_rows < route.least:
                         continue
                     data = table_of(session, args.data, route.table, min(n_rows, route.most or n_rows))
-                    few = table_of(session, args.data, route.table, min(WARM_UP, route.most or WARM_UP))
+                    few = table_of(session, args.data, route.table, route.most or max(WARM_UP, route.least))
                     verbs = verbs_of(route, data, folder / f"{name}-{n_rows}")
                     for verb, run in verbs.items():
                         if args.verbs and verb not in args.verbs.split(","):
