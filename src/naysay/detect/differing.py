@@ -104,7 +104,7 @@ def prepare(bound: BoundJoin) -> GroupComparison:
         members, first, _ = left_classes
         left = bound.left.take(first)
         right, weights = _take_right(bound, left, right_classes[1]), right_classes[2]
-        bound = replace(bound, left=left, right=right, memo=NoMemo())
+        bound = replace(bound, left=left, right=right, memo=NoMemo(), equalities=())
     shape = agreement(bound)
     order = sorted(range(len(shape.values)), key=lambda which: shape.values[which])
     shape = replace(shape, values=tuple(shape.values[which] for which in order))

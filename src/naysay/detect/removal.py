@@ -150,7 +150,7 @@ def list_clusters(bound: BoundJoin, limit: int | None) -> list[tuple[Int64Array,
     right_classes, right, _ = _classes(bound.right)
     # Classes are not rows: none is the same on both sides, even with the same number.
     right = replace(right, rows=right.rows + left.n_rows)
-    classes = replace(bound, left=left, right=right, mirror=False, reflexive=False)
+    classes = replace(bound, left=left, right=right, mirror=False, reflexive=False, equalities=())
     counts = partners(classes)
     in_conflict = counts > 0
     if bound.reflexive:

@@ -102,7 +102,8 @@ class BoundJoin:
     Keys lie in [0, n_keys), each differs in [0, n_differs[.]). `reflexive`: a row may be on both sides and satisfy all
     parts with itself; such a pair is not a violation. `mirror`: both sides are the same rows with the same keys and
     differs (their orders may still differ, by doubling). `symmetric`: (i, j) breaks the rule exactly when (j, i) does.
-    `equalities`: the left and right codes of each equality in the key, by row number of the table.
+    `equalities`: the left and right codes of each equality in the key, by row number of the table; none if the sides
+    have other numbers or another order.
     """
 
     left: Side

@@ -54,9 +54,11 @@ def _first_slots(codes: Int64Array, slots: Int64Array, tuples: Int64Array) -> In
     for row in range(codes.shape[0]):
         numbers[row] = slots[firsts[row]]
     n_same = 0
-    for row in range(codes.shape[0]):
-        if numbers[row] >= 0:
-            n_same += tuples[numbers[row], 0] == codes[row, 0]
+    # The first column, if there is one.
+    for k in range(min(codes.shape[1], 1)):
+        for row in range(codes.shape[0]):
+            if numbers[row] >= 0:
+                n_same += tuples[numbers[row], k] == codes[row, k]
     # Never the case: so that the loops are not left out.
     if n_same > codes.shape[0]:
         firsts[0] = -1
