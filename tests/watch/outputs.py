@@ -110,12 +110,15 @@ def write_changes(folder: Path, batches: list[dict[str, Any]], formats: Sequence
         table = change_table(batch)
         table = table.append_column("at", pa.array(range(1000 * number, 1000 * number + len(table)), pa.int64()))
         format_ = formats[number % len(formats)]
-        path = folder / f"{number:05}.{format_}"
+        name = f"{number:05}.{format_}"
+        # Beside the folder: a stream that follows it must see a file only when it is whole and has its time.
+        path = folder.with_name(f"{folder.name}-{name}")
         if format_ == "jsonl":
             path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()))
         elif format_ == "csv":
             pa.csv.write_csv(table, path)
         else:
             pa.parquet.write_table(table, path)
-        # Spark's own file stream orders files by modification time.
+        # Spark's own file stream orders files by modification time, and forgets those much older than the latest.
         os.utime(path, (10**9 + number, 10**9 + number))
+        path.replace(folder / name)
