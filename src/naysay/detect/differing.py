@@ -27,7 +27,7 @@ from naysay.plan.cost import Agreement, compare_limit, partners_seconds
 
 # Equal rows are collapsed if that leaves at most this share of them.
 _WORTH_COLLAPSING = 0.7
-# In a sample of rows that are worth collapsing, so many are like an earlier one.
+# If rows are worth collapsing, at least this many rows of a sample are equal to an earlier one.
 _FEW_ALIKE = 25
 # Nanoseconds to find the classes and selectivities, for each row and column.
 _PREPARE = 30.0

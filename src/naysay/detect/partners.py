@@ -93,7 +93,7 @@ def partners(bound: BoundJoin) -> Int64Array:
 def that_may_meet(bound: BoundJoin) -> BoundJoin:
     """The join without rows that lie outside the range of the other side in some equality, if those are most. O(n)."""
     left, right = bound.left, bound.right
-    if bound.mirror or not left.n_rows or not right.n_rows:
+    if bound.mirror or not bound.equalities or not left.n_rows or not right.n_rows:
         return bound
     keep = [np.ones(side.n_rows, np.bool_) for side in (left, right)]
     for equal in bound.equalities:

@@ -78,8 +78,8 @@ _NEAR_SHARE = 0.6
 _AGREEING_SHARE = 0.5
 
 
-# Candidates that are worth a try even where all pairs are compared in a second or two, and the share of a time limit in
-# which a sample must show that there are so few.
+# With at most this many candidates, proving them is worth a try even where all pairs are compared in a second or two.
+# A sample must show that there are no more within this share of the time limit.
 _FEW_COVERS, _FEW_SHARE = 2_000, 0.1
 
 

@@ -317,7 +317,7 @@ def count_two(left: Points, right: Points, bits_x: int, bits_y: int, n_ranks: in
 
 @kernel
 def find_two_words(left: UInt64Array, right: UInt64Array, bits_x: int, bits_y: int) -> int:
-    """The place of a left word with a right word of the same key and greater x and y; -1 if there is none.
+    """The place of a left word for which a right word has the same key and greater x and y, or -1.
 
     Sweeps down x with the greatest y so far. O(n).
     """

@@ -122,9 +122,9 @@ def _from_messages(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> I
                 yield pa.RecordBatch.from_arrays(part.columns, names=list(names))
 
 
-def numbers(values: Iterable[object], type_: T.DataType = T.IntegerType()) -> Column:  # noqa: B008
-    """An array of numbers as text, which is one literal: an array of literals is as many."""
-    return F.split(F.lit(",".join(map(str, values))), ",").cast(T.ArrayType(type_))
+def numbers(values: Iterable[object], type_: T.DataType | None = None) -> Column:
+    """An array of numbers, by default integers, from one literal of text: Spark plans an array of literals slowly."""
+    return F.split(F.lit(",".join(map(str, values))), ",").cast(T.ArrayType(type_ or T.IntegerType()))
 
 
 def deal_out(data: DataFrame, n_parts: int, place: Column) -> DataFrame:

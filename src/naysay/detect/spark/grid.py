@@ -292,7 +292,7 @@ def _placed(
 
 
 def _n_strips(found: MeasuredKeys, n_orders: int) -> dict[int, int]:
-    """For each group so many that each fits a task, unless that is too many cells; a heavy value takes two cuts."""
+    """The number of strips per group: enough for each to fit in a task, unless that makes too many cells."""
 
     def n_strips() -> dict[int, int]:
         return {group: max(least, -(-n_rows // rows_a_strip)) for group, n_rows in found.giants.items()}

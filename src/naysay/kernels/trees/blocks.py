@@ -134,10 +134,10 @@ def count_blocks(
 ) -> int:
     """Add to `out`, by place, the partners of the left rows in the chosen blocks (leaves of the left tree).
 
-    `sums[i]` is the weight of all right rows before place i. Adds the nodes visited and the
-    pairs compared to work[0] and work[1], and stops when their sum is more than work[2]. With `own`, the partners that
-    a row has in itself, it stops after a block with a row that has more. With an empty `out` it stops at a row that has
-    any partner, whose place is work[3] then. Returns the number of blocks done.
+    `sums[i]` is the weight of all right rows before place i. Adds the nodes visited and the pairs compared to work[0]
+    and work[1], and stops when their sum is more than work[2]. With `own`, the partners that a row has in itself, it
+    stops after a block with a row that has more. With an empty `out` it stops at a row that has any partner, and
+    work[3] is the place of that row. Returns the number of blocks done.
     """
     features, left_zones = left
     right_features, zones = right
@@ -247,8 +247,8 @@ def _count_leaf(
         else:
             for i in range(partners.size):
                 partners[i] &= np.int64(codes[i] != value)
-    total = np.int64(0)
     before = sums[low : high + 1]
+    total = np.int64(0)
     for i in range(partners.size):
         total += partners[i] * (before[i + 1] - before[i])
     return total
